@@ -1,0 +1,1 @@
+"""One per host: discover and report; desired state to kernel to result."""

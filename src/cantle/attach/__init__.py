@@ -1,0 +1,1 @@
+"""How an attach handle enters a guest: libvirt, LXC, CDI."""

@@ -1,0 +1,1 @@
+"""oslo.config groups, one module per group; read only at composition roots."""

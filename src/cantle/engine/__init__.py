@@ -1,0 +1,1 @@
+"""The use cases. Every change of state happens here."""

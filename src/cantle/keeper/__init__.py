@@ -1,0 +1,1 @@
+"""Background work on the database: outbox delivery, expiry, deadlines, reaper, sweeps."""

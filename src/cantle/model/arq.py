@@ -1,0 +1,77 @@
+"""An accelerator request (ARQ): one accelerator for one instance, with a state.
+
+Names are Cyborg's, as clients know them (contract section 2). Each state is followed by one sentence: what is true in it, and who leaves it.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ArqState(StrEnum):
+    """Where a request is."""
+
+    INITIAL = "Initial"
+    """Made from a profile and bound to nothing; a bind or a delete leaves it."""
+    BIND_STARTED = "BindStarted"
+    """A handle is claimed for it and its host was told; the host's result, an unbind, a delete or the deadline leaves it."""
+    BOUND = "Bound"
+    """The host has the unit ready for the instance; an unbind or a delete leaves it."""
+    UNBOUND = "Unbound"
+    """It was bound once and holds nothing now; a new bind or a delete leaves it."""
+    BIND_FAILED = "BindFailed"
+    """The host could not make the unit ready and the reason is recorded; an unbind or a delete leaves it."""
+    UNBIND_FAILED = "UnbindFailed"
+    """The host could not take the unit back and the reason is recorded; the host's next success, an unbind or a delete leaves it."""
+    DELETING = "Deleting"
+    """It is going away and its unit is being taken back; the host's result ends it."""
+
+
+#: to-state by from-state: every move the engine may make. Total: each state is a key, a test holds it so.
+TRANSITIONS: dict[ArqState, frozenset[ArqState]] = {
+    ArqState.INITIAL: frozenset({ArqState.BIND_STARTED, ArqState.UNBOUND, ArqState.DELETING}),
+    ArqState.BIND_STARTED: frozenset({ArqState.BOUND, ArqState.BIND_FAILED, ArqState.UNBOUND, ArqState.DELETING}),
+    ArqState.BOUND: frozenset({ArqState.UNBOUND, ArqState.UNBIND_FAILED, ArqState.BIND_FAILED, ArqState.DELETING}),
+    ArqState.UNBOUND: frozenset({ArqState.BIND_STARTED, ArqState.UNBIND_FAILED, ArqState.UNBOUND, ArqState.DELETING}),
+    ArqState.BIND_FAILED: frozenset({ArqState.UNBOUND, ArqState.DELETING}),
+    ArqState.UNBIND_FAILED: frozenset({ArqState.UNBOUND, ArqState.DELETING}),
+    ArqState.DELETING: frozenset(),
+}
+
+#: States a waiting client takes for an answer (Nova's reading, contract section 5.1).
+RESOLVED = frozenset({ArqState.BOUND, ArqState.BIND_FAILED, ArqState.DELETING})
+
+#: States from which a bind may start.
+BINDABLE = frozenset({ArqState.INITIAL, ArqState.UNBOUND})
+
+
+@dataclass(frozen=True, slots=True)
+class Arq:
+    """A request as the server remembers it. The profile's group is copied in at creation, so nothing re-reads the profile.
+
+    ``group_id`` is the zero-based index of the profile's group; ``resource_class`` and ``required``/``forbidden`` traits say what fits.
+    Attach fields are those of the claimed handle while one is claimed and the state is Bound, else "", None and {}.
+    """
+
+    id: int
+    uuid: str
+    state: ArqState
+    profile_name: str
+    group_id: int
+    resource_class: str
+    project_id: str | None
+    created_at: dt.datetime
+    updated_at: dt.datetime | None = None
+    required: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    hostname: str | None = None
+    device_rp_uuid: str | None = None
+    instance_uuid: str | None = None
+    attach_handle_type: str = ""
+    attach_handle_uuid: str | None = None
+    attach_handle_info: dict[str, str] = field(default_factory=dict)
+    lease_uuid: str | None = None
+    reason_code: str | None = None
+    reason: str | None = None

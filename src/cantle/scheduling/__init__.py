@@ -1,0 +1,1 @@
+"""Choosing a host and cards without OpenStack: match, rank, claim, explain."""

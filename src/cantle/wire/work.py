@@ -1,0 +1,63 @@
+"""A host's whole desired state: ``GET /v1/hosts/{host}/work?generation=G&wait=SECONDS``, and the results sent back.
+
+Level-triggered: each answer is complete, so a lost call, a restart or a reboot needs no special case.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+from cantle.model.attach_handle import AttachType
+from cantle.wire.protocol import PROTOCOL
+
+
+class WantedHandle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One unit. ``device`` is the address of its device on the host; ``uuid`` the handle's (and the mdev's)."""
+
+    uuid: str
+    device: str
+    attach_type: AttachType
+    attach_info: dict[str, str]
+
+
+class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The desired state. ``wanted`` units must be ready; ``unwanted`` ones must be taken back, after which the server may lend
+    them again. Anything in neither list is not ours to touch. ``generation`` only grows; an answer with the generation asked
+    about means: nothing changed while we waited."""
+
+    generation: int
+    wanted: tuple[WantedHandle, ...] = ()
+    unwanted: tuple[WantedHandle, ...] = ()
+    protocol: int = PROTOCOL
+
+
+class Outcome(StrEnum):
+    """What became of one unit."""
+
+    READY = "ready"
+    """It is there and can be given to its guest."""
+    ABSENT = "absent"
+    """It is taken back and nobody holds it."""
+    FAILED = "failed"
+    """The step failed; code and message say why. The agent tries again when asked again."""
+
+
+class HandleResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The outcome for one unit; ``code`` and ``message`` are given with ``failed``."""
+
+    uuid: str
+    outcome: Outcome
+    code: str | None = None
+    message: str | None = None
+
+
+class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """``POST /v1/hosts/{host}/results``. ``generation`` is that of the Work acted upon. A ``ready`` or ``failed`` for a unit that is
+    no longer wanted, and an ``absent`` for one that is wanted again, are ignored by the server."""
+
+    agent_start: str
+    generation: int
+    results: tuple[HandleResult, ...]
+    protocol: int = PROTOCOL
