@@ -1,0 +1,218 @@
+"""What a command prints: rows or one record, as a table for people or as JSON, YAML and plain values for programs.
+
+Standard output carries the answer and nothing else; progress and complaints go to standard error. Nothing in the data
+is interpreted: control characters, terminal escapes and direction marks are shown as escapes (``\\x1b``), so the name of
+a device or a workload cannot repaint a terminal or pretend to be another one.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import IO, Any, TypeVar
+
+import click
+
+FORMATS = ("table", "wide", "json", "yaml", "value")
+
+Row = Mapping[str, object]
+_Command = TypeVar("_Command", bound=Callable[..., object])
+
+#: Control characters (C0, DEL, C1), line separators, zero-width and direction marks, lone surrogates, byte order mark.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def output_options(command: _Command) -> _Command:
+    """Give a command ``-o/--output`` and ``-c/--column``: its parameters ``fmt`` (str) and ``chosen`` (tuple of str)."""
+    command = click.option(
+        "-c",
+        "--column",
+        "chosen",
+        multiple=True,
+        metavar="NAME",
+        help="Print only this column; repeat for more, in this order.",
+    )(command)
+    return click.option(
+        "-o",
+        "--output",
+        "fmt",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How to print the answer.",
+    )(command)
+
+
+def print_rows(
+    rows: Iterable[Row],
+    columns: Sequence[str],
+    fmt: str,
+    *,
+    wide: Sequence[str] | None = None,
+    chosen: Sequence[str] | None = None,
+    empty: str | None = None,
+    out: IO[str] | None = None,
+) -> None:
+    """Print rows of equal kind.
+
+    ``table`` and ``value`` print ``columns``, ``wide`` prints the columns ``wide``; ``json`` and ``yaml`` print every
+    field of a row. ``chosen`` names the fields to print instead, in any format. ``value`` has a tab between fields and no
+    header.
+
+    :param fmt: one of FORMATS.
+    :param empty: said on standard error when a table has no rows ("No leases.").
+    :raises click.UsageError: ``chosen`` names a field that the rows do not have.
+    """
+    out = out or sys.stdout
+    found = list(rows)
+    wanted = _columns(found, columns, fmt, wide, chosen)
+    if fmt in ("json", "yaml"):
+        picked = [_pick(row, wanted) if chosen else dict(row) for row in found]
+        _print_document(picked, fmt, out)
+    elif fmt == "value":
+        for row in found:
+            out.write("\t".join(text(row.get(name), machine=True) for name in wanted) + "\n")
+    else:
+        if not found and empty:
+            click.echo(empty, err=True)
+        _print_table(
+            [name.upper() for name in wanted], [[text(row.get(name)) for name in wanted] for row in found], out
+        )
+
+
+def print_record(
+    record: Row,
+    fmt: str,
+    *,
+    columns: Sequence[str] | None = None,
+    chosen: Sequence[str] | None = None,
+    out: IO[str] | None = None,
+) -> None:
+    """Print one thing: a line for each field in a table, an object in ``json`` and ``yaml``, a line for each ``value``.
+
+    :param columns: the fields of a table and of ``value``, in order; all by default. The other formats have all.
+    :raises click.UsageError: ``chosen`` names a field that the record does not have.
+    """
+    out = out or sys.stdout
+    every = list(record)
+    wanted = _columns([record], columns or every, fmt, every, chosen)
+    if fmt in ("json", "yaml"):
+        _print_document(_pick(record, wanted) if chosen else dict(record), fmt, out)
+    elif fmt == "value":
+        for name in wanted:
+            out.write(text(record.get(name), machine=True) + "\n")
+    else:
+        _print_table(["FIELD", "VALUE"], [[name, text(record.get(name))] for name in wanted], out)
+
+
+def text(value: object, *, machine: bool = False) -> str:
+    """One value as one line of safe text. ``machine`` is the form of ``-o value``: nothing stays empty, true is ``true``."""
+    if value is None or (isinstance(value, (str, Mapping, list, tuple, set, frozenset)) and not value):
+        return "" if machine else "-"
+    if isinstance(value, bool):
+        return str(value).lower() if machine else ("yes" if value else "no")
+    if isinstance(value, Mapping):
+        pairs = (f"{text(key)}={text(item, machine=machine)}" for key, item in value.items())
+        return ("," if machine else ", ").join(pairs)
+    if isinstance(value, (list, tuple, set, frozenset)):
+        nested = any(isinstance(item, Mapping) for item in value)
+        separator = ";" if nested else ","
+        return (separator if machine else separator + " ").join(text(item, machine=machine) for item in value)
+    return safe(str(plain(value)))
+
+
+def safe(line: str) -> str:
+    """The text with every character that a terminal might obey shown as an escape."""
+    return _UNSAFE.sub(lambda found: _SHORT.get(found.group(), _escape(found.group())), line)
+
+
+def plain(value: object) -> Any:
+    """The value made of dict, list, str, int, float, bool and None only, as JSON and YAML need it."""
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, (dt.datetime, dt.date)):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(plain(item) for item in value)
+    return value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
+
+
+def _escape(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def _columns(
+    rows: Sequence[Row], columns: Sequence[str], fmt: str, wide: Sequence[str] | None, chosen: Sequence[str] | None
+) -> list[str]:
+    """The fields to print, in order."""
+    if not chosen:
+        return list(wide) if fmt == "wide" and wide else list(columns)
+    known = list(dict.fromkeys([*columns, *(wide or ()), *(name for row in rows[:1] for name in row)]))
+    by_name = {name.lower(): name for name in known}
+    for name in chosen:
+        if name.lower() not in by_name:
+            raise click.UsageError(f"There is no column {safe(name)!r}. The columns are: {', '.join(known)}.")
+    return [by_name[name.lower()] for name in chosen]
+
+
+def _pick(row: Row, names: Sequence[str]) -> dict[str, object]:
+    return {name: row.get(name) for name in names}
+
+
+def _print_document(value: object, fmt: str, out: IO[str]) -> None:
+    """JSON or YAML. What a terminal might obey is written as the format's own escapes, so a program reads it back."""
+    if fmt == "json":
+        import json  # noqa: PLC0415 - only what is asked for is loaded: start-up time
+
+        document = json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n"
+        out.write(re.sub(r"(?!\n)" + _UNSAFE.pattern, lambda found: f"\\u{ord(found.group()):04x}", document))
+    else:
+        import yaml  # noqa: PLC0415
+
+        ascii_only = _UNSAFE.search(_strings(value)) is not None
+        out.write(yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=not ascii_only, width=100))
+
+
+def _strings(value: object) -> str:
+    """All text inside a value, to look for unsafe characters."""
+    found = plain(value)
+    if isinstance(found, dict):
+        return "".join(_strings(part) for pair in found.items() for part in pair)
+    if isinstance(found, list):
+        return "".join(map(_strings, found))
+    return found if isinstance(found, str) else ""
+
+
+def _print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], out: IO[str]) -> None:
+    """Folded to the window on a terminal; elsewhere one line a row and nothing cut off."""
+    if out.isatty():
+        _print_for_terminal(headers, rows, out)
+        return
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    for row in [headers, *rows]:
+        out.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+
+
+def _print_for_terminal(headers: Sequence[str], rows: Sequence[Sequence[str]], out: IO[str]) -> None:
+    from rich.console import Console  # noqa: PLC0415 - a pipe or JSON does not pay for it
+    from rich.table import Table  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
+    console = Console(file=out, color_system="auto" if colour else None, highlight=False, markup=False, emoji=False)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console.print(table)
