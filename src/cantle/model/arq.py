@@ -1,6 +1,6 @@
 """An accelerator request (ARQ): one accelerator for one instance, with a state.
 
-Names are Cyborg's, as clients know them (contract section 2). Each state is followed by one sentence: what is true in it, and who leaves it.
+Names are Cyborg's, as clients know them (contract section 2). Each state is followed by one sentence: what is true in it, who leaves it.
 """
 
 from __future__ import annotations

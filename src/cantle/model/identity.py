@@ -29,4 +29,6 @@ class Identity:
 
 
 #: The caller behind ``auth = none`` on loopback: an administrator who also speaks for the compute service.
-LOCAL_ADMIN = Identity("local", "00000000-0000-0000-0000-000000000000", frozenset({"admin", "manager", "member", "reader", "service"}), True)
+LOCAL_ADMIN = Identity(
+    "local", "00000000-0000-0000-0000-000000000000", frozenset({"admin", "manager", "member", "reader", "service"}), True
+)
