@@ -3,11 +3,14 @@
     CantleError                      anything Cantle itself raises
     ├── BadRequest            400    what was asked is malformed: nothing was changed
     │   └── BadConfig                a configuration file or option (also exit code 78 of commands)
+    ├── Unauthorized          401    who is calling is not known
     ├── Forbidden             403    the caller may not do this
     ├── NotFound              404    the thing named does not exist, or not for this caller
     ├── NotAcceptable         406    the microversion asked for is not served
     ├── Conflict              409    it exists, but its state does not allow this now
     │   └── NoCapacity               nothing free fits the request
+    ├── TooLarge              413    more bytes than this server reads
+    ├── UnsupportedMedia      415    the body is in a form this server does not read
     ├── Locked                423    some of what was asked for is not settled yet
     ├── Unavailable           503    a part we depend on is away: try again
     └── HostError             500    the host's kernel refused a step (file, errno, next step)
@@ -48,6 +51,12 @@ class BadConfig(BadRequest):
     """A configuration file or option is wrong; the message names section, option, value and the mend."""
 
 
+class Unauthorized(CantleError):
+    """Who is calling is not known: no token, or one that does not hold."""
+
+    status = 401
+
+
 class Forbidden(CantleError):
     """The caller may not do this."""
 
@@ -74,6 +83,18 @@ class Conflict(CantleError):
 
 class NoCapacity(Conflict):
     """Nothing free fits the request; the message says what was looked at."""
+
+
+class TooLarge(CantleError):
+    """More bytes than this server reads."""
+
+    status = 413
+
+
+class UnsupportedMedia(CantleError):
+    """The body is in a form this server does not read."""
+
+    status = 415
 
 
 class Locked(CantleError):
