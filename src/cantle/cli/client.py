@@ -1,0 +1,176 @@
+"""Talks to a Cantle server, both APIs, with the standard library only: a command's start-up time matters more than features.
+
+Every failure becomes one of ``cantle.errors``, whichever API it came from: the accelerator API's doubly encoded body
+(contract section 1.2), our own ``application/problem+json`` (RFC 9457), or no answer at all.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import click
+
+from cantle import __version__, errors
+
+DEFAULT_URL = "http://127.0.0.1:6666"
+
+#: Seconds a request may take. A waiting request gets its wait on top.
+TIMEOUT = 30.0
+
+_BY_STATUS: dict[int, type[errors.CantleError]] = {
+    400: errors.BadRequest,
+    401: errors.Forbidden,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    406: errors.NotAcceptable,
+    409: errors.Conflict,
+    422: errors.BadRequest,
+    423: errors.Locked,
+    502: errors.Unavailable,
+    503: errors.Unavailable,
+    504: errors.Unavailable,
+}
+
+
+class Client:
+    """One server's address. Connections are made for a request and kept for the next one to the same server.
+
+    :param url: ``http://host:port`` or ``https://…``, a path prefix included where the API is mounted below one.
+    :param verbose: whether each request is told on standard error.
+    :raises BadRequest: ``bad-url``.
+    """
+
+    def __init__(self, url: str, *, verbose: bool = False) -> None:
+        try:
+            parts = urlsplit(url)
+            port = parts.port
+        except ValueError as error:
+            raise _bad_url(url) from error
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise _bad_url(url)
+        self.url = url.rstrip("/")
+        self._prefix = parts.path.rstrip("/")
+        self._verbose = verbose
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.hostname, port, timeout=TIMEOUT)
+
+    def get(self, path: str, query: Mapping[str, object] | None = None, *, wait: float = 0) -> Any:
+        """The answer's JSON. ``query`` values of None are left out. ``wait`` is how long the server was asked to wait (seconds)."""
+        asked = {key: value for key, value in (query or {}).items() if value is not None}
+        return self._request("GET", path + (f"?{urlencode(asked)}" if asked else ""), wait=wait)
+
+    def post(self, path: str, body: object = None) -> Any:
+        """The answer's JSON, None for an empty one."""
+        return self._request("POST", path, body)
+
+    def delete(self, path: str) -> None:
+        """Delete what the path names."""
+        self._request("DELETE", path)
+
+    def _request(self, method: str, path: str, body: object = None, *, wait: float = 0) -> Any:
+        headers = {
+            "Accept": "application/json",
+            "User-Agent": f"cantle/{__version__}",
+            "OpenStack-API-Version": "accelerator 2.3",
+        }
+        content = None if body is None else json.dumps(body).encode()
+        if content is not None:
+            headers["Content-Type"] = "application/json"
+        started = time.monotonic()
+        try:
+            self._set_timeout(TIMEOUT + wait)
+            self._connection.request(method, self._prefix + path, content, headers)
+            response = self._connection.getresponse()
+            answer = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise self._away(error) from error
+        if self._verbose:
+            spent = (time.monotonic() - started) * 1000
+            click.echo(f"{method} {self.url}{path} -> {response.status} in {spent:.0f} ms", err=True)
+        if response.status >= 400:
+            raise failure(response.status, answer)
+        return self._decode(answer)
+
+    def _set_timeout(self, seconds: float) -> None:
+        self._connection.timeout = seconds
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(seconds)
+
+    def _decode(self, answer: bytes) -> Any:
+        if not answer:
+            return None
+        try:
+            return json.loads(answer)
+        except ValueError as error:
+            raise errors.Unavailable(
+                "not-a-cantle-server",
+                f"{self.url} answered something that is not JSON, so it is no Cantle server. "
+                "Check --url or CANTLE_URL.",
+            ) from error
+
+    def _away(self, error: Exception) -> errors.Unavailable:
+        if isinstance(error, TimeoutError):
+            return errors.Unavailable(
+                "server-timeout", f"{self.url} did not answer within {self._connection.timeout:.0f} s.", url=self.url
+            )
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+        return errors.Unavailable(
+            "server-unavailable",
+            f"No Cantle server answers at {self.url} ({why}). Start one with 'cantle serve', "
+            "or name another with --url or CANTLE_URL.",
+            url=self.url,
+        )
+
+
+def connect() -> Client:
+    """A client for the server that the running command's ``--url`` or CANTLE_URL names."""
+    options = click.get_current_context().find_root().params
+    return Client(
+        options.get("url") or os.environ.get("CANTLE_URL") or DEFAULT_URL, verbose=bool(options.get("verbose"))
+    )
+
+
+def segment(text: str) -> str:
+    """A name or uuid as one segment of a path, whatever it holds."""
+    return quote(text, safe="")
+
+
+def failure(status: int, body: bytes) -> errors.CantleError:
+    """The error that an answer with this HTTP status and body stands for."""
+    code, message = _read_failure(body)
+    kind = _BY_STATUS.get(status, errors.CantleError if status >= 500 else errors.BadRequest)
+    return kind(
+        code or f"http-{status}", message or f"The server answered {status} {http.client.responses.get(status, '')}."
+    )
+
+
+def _read_failure(body: bytes) -> tuple[str, str]:
+    """Code and message of an error body, "" for what it does not say."""
+    document = _object(body)
+    if "error_message" in document:  # accelerator API: the string holds JSON once more
+        inner = _object(document["error_message"])
+        return str(inner.get("code") or ""), str(inner.get("faultstring") or "")
+    return str(document.get("code") or ""), str(document.get("detail") or document.get("title") or "")
+
+
+def _object(text: object) -> dict[str, Any]:
+    if not isinstance(text, (str, bytes)):
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _bad_url(url: str) -> errors.BadRequest:
+    return errors.BadRequest(
+        "bad-url", f"{url!r} is no address of a server: write it as http://host:port, for example {DEFAULT_URL}."
+    )

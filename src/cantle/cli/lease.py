@@ -1,0 +1,169 @@
+"""``cantle lease``: borrow accelerators for a workload, see what to attach, give them back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from cantle import errors
+from cantle.cli.client import Client, connect, segment
+from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.wait import wait_for
+
+COLUMNS = ("uuid", "state", "profile_name", "hostname", "workload")
+WIDE = (*COLUMNS, "owner", "created_at", "expires_at", "arqs")
+
+_wait = click.option("--wait", is_flag=True, help="Return when it is done, not when it is accepted.")
+_timeout = click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=300.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long --wait waits.",
+)
+
+
+@click.group(no_args_is_help=True)
+def lease() -> None:
+    """Borrow accelerators for a workload, and give them back."""
+
+
+@lease.command("create")
+@click.argument("profile")
+@click.option("--host", help="Only from this host. [default: the best that fits]")
+@click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many times the profile.")
+@click.option("--workload", default="", help="Who it is for, in your words: the name of a guest.")
+@click.option("--expires-at", metavar="TIME", help="When it ends by itself, as 2026-12-24T18:00:00Z.")
+@_wait
+@_timeout
+@output_options
+def create(
+    *,
+    profile: str,
+    host: str | None,
+    count: int,
+    workload: str,
+    expires_at: str | None,
+    wait: bool,
+    timeout: float,
+    fmt: str,
+    chosen: tuple[str, ...],
+) -> None:
+    """Borrow what PROFILE asks for. All of it or nothing.
+
+    \b
+    Examples:
+      cantle lease create gold --workload vm1 --wait
+      cantle lease create gold --host gpu1 --count 2
+      cantle lease create gold -c uuid -o value
+    """
+    client = connect()
+    body = {"profile": profile, "host": host, "count": count, "workload": workload, "expires_at": expires_at}
+    made = client.post("/v1/leases", {key: value for key, value in body.items() if value is not None})
+    if wait:
+        made = _until(client, made["uuid"], ("active", "failed", "released"), timeout, "become active")
+    _print(made, fmt, chosen)
+    if wait and made["state"] != "active":
+        raise errors.CantleError(
+            "lease-failed",
+            f"Lease {made['uuid']} is {made['state']}: {_reasons(made)} "
+            f"'cantle lease release {made['uuid']}' gives back what it holds.",
+        )
+
+
+@lease.command("list")
+@click.option("--all", "everything", is_flag=True, help="Released ones too.")
+@output_options
+def list_(everything: bool, fmt: str, chosen: tuple[str, ...]) -> None:
+    """List leases.
+
+    \b
+    Examples:
+      cantle lease list
+      cantle lease list --all -o json
+    """
+    rows = connect().get("/v1/leases", {"include_released": "true" if everything else None})["leases"]
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No leases.")
+
+
+@lease.command("show")
+@click.argument("uuid")
+@output_options
+def show(uuid: str, fmt: str, chosen: tuple[str, ...]) -> None:
+    """Show one lease with its accelerator requests.
+
+    \b
+    Examples:
+      cantle lease show 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
+      cantle lease show 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 -c state -o value
+    """
+    _print(connect().get(f"/v1/leases/{segment(uuid)}"), fmt, chosen)
+
+
+@lease.command("release")
+@click.argument("uuid")
+@_wait
+@_timeout
+def release(uuid: str, wait: bool, timeout: float) -> None:
+    """Give back everything of a lease. Giving it back twice is no error.
+
+    \b
+    Examples:
+      cantle lease release 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
+      cantle lease release 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --wait --timeout 60
+    """
+    client = connect()
+    client.post(f"/v1/leases/{segment(uuid)}/release")
+    if wait:
+        _until(client, uuid, ("released",), timeout, "be released")
+
+
+@lease.command("xml")
+@click.argument("uuid")
+def xml(uuid: str) -> None:
+    """Print the libvirt XML that attaches an active lease to a guest, one <hostdev> for each accelerator.
+
+    \b
+    Examples:
+      cantle lease xml 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
+    """
+    from cantle.attach.libvirt import hostdev_xml  # noqa: PLC0415 - only this command needs it
+
+    found = connect().get(f"/v1/leases/{segment(uuid)}")
+    if found["state"] != "active":
+        raise errors.Conflict(
+            "lease-not-active", f"Lease {uuid} is {found['state']}: only an active one has something to attach."
+        )
+    for arq in found["arqs"]:
+        click.echo(
+            hostdev_xml(arq["attach_handle_type"], arq["attach_handle_info"], arq["attach_handle_uuid"]).rstrip("\n")
+        )
+
+
+def _until(client: Client, uuid: str, states: Sequence[str], timeout: float, become: str) -> dict[str, Any]:
+    """The lease once its state is one of these."""
+
+    def ask(seconds: float) -> dict[str, Any]:
+        answer: dict[str, Any] = client.get(f"/v1/leases/{segment(uuid)}", {"wait": f"{seconds:g}"}, wait=seconds)
+        return answer
+
+    return wait_for(ask, lambda found: found["state"] in states, seconds=timeout, what=f"lease {uuid} to {become}")
+
+
+def _reasons(found: dict[str, Any]) -> str:
+    """Why its requests failed, each reason once."""
+    reasons = dict.fromkeys(arq["reason"] for arq in found["arqs"] if arq.get("reason"))
+    return " ".join(reasons) or "the host gave no reason."
+
+
+def _print(found: dict[str, Any], fmt: str, chosen: Sequence[str]) -> None:
+    """A lease as a record; in a table each request is one line."""
+    if fmt in ("table", "wide") and not chosen:
+        short = [
+            f"{arq['uuid']} {arq['state']} {arq.get('attach_handle_uuid') or ''}".rstrip() for arq in found["arqs"]
+        ]
+        found = {**found, "arqs": short}
+    print_record(found, fmt, columns=[name for name in found if name not in ("links", "id")], chosen=chosen)

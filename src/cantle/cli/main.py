@@ -1,0 +1,161 @@
+"""The ``cantle`` command: finds the subcommand, loads only that one, and turns every failure into one line and an exit code."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from cantle import __version__, errors
+from cantle.cli import exit_codes
+from cantle.cli.exit_codes import ExitCode
+from cantle.cli.output import safe
+
+#: What ``cantle --help`` lists, in the order an operator meets it: name, module, what it does.
+COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("scan", "scan", "Show the accelerators of this machine, or of a saved dump."),
+    ("serve", "serve", "Run Cantle on this machine: API, keeper and this host's agent."),
+    ("host", "host", "Hosts with an agent."),
+    ("device", "device", "Cards, as their hosts report them."),
+    ("deployable", "deployable", "The parts of cards that are offered together."),
+    ("capacity", "capacity", "What can be lent now, and what is lent."),
+    ("profile", "profile", "Device profiles: flavors for devices."),
+    ("lease", "lease", "Borrow accelerators for a workload, and give them back."),
+    ("arq", "arq", "Accelerator requests: one accelerator for one instance."),
+    ("explain-error", "explain_error", "What an error code means and what to do about it."),
+)
+
+#: Other names of commands; not listed.
+ALIASES = {"inventory": "capacity"}
+
+
+class LazyGroup(click.Group):
+    """A group that imports a subcommand's module only when that subcommand is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """The names of ``cantle --help``, in our order."""
+        return [name for name, _, _ in COMMANDS]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """The command, from the module named as it; None when there is none."""
+        wanted = ALIASES.get(cmd_name, cmd_name)
+        module = next((module for name, module, _ in COMMANDS if name == wanted), None)
+        if module is None:
+            return None
+        command = getattr(importlib.import_module(f"cantle.cli.{module}"), module)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"cantle.cli.{module}.{module} is no command")
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, or say which one was probably meant."""
+        name = args[0]
+        if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            raise click.UsageError(no_such(name, [*self.list_commands(ctx), *ALIASES]), ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, _, about in COMMANDS])
+
+
+def no_such(name: str, known: Sequence[str]) -> str:
+    """The complaint about an unknown name, with the nearest known ones."""
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(known)}."
+    return f"There is no command {name!r}.{hint}"
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--url", envvar="CANTLE_URL", metavar="URL", help="The server. [default: http://127.0.0.1:6666]")
+@click.option("-v", "--verbose", is_flag=True, help="Tell each request on standard error.")
+@click.version_option(__version__, prog_name="cantle", message="%(prog)s %(version)s")
+def cantle(url: str | None, verbose: bool) -> None:
+    """Finds the accelerators of a private cloud, slices them, and lends the slices to guests.
+
+    \b
+    Examples:
+      cantle scan
+      cantle serve --simulate t4
+      cantle capacity
+      cantle lease create gold --workload vm1 --wait
+
+    Exit codes and environment variables: docs/cli.md.
+    """
+    del url, verbose  # read from the context by cantle.cli.client.connect
+
+
+def main(args: Sequence[str] | None = None) -> None:
+    """Entry point of the ``cantle`` command. Ends the process with one of ``ExitCode``."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # a locale without a letter of a name is no reason to fail
+    code = run(sys.argv[1:] if args is None else args)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _reader_gone()
+    sys.exit(code)
+
+
+def run(args: Sequence[str]) -> int:
+    """Run one command line and return its exit code. A failure is one line on standard error, without a traceback."""
+    try:
+        outcome = cantle.main(args=list(args), prog_name="cantle", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else ExitCode.OK
+    except (click.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        return _reader_gone()
+    except Exception as error:  # noqa: BLE001 - the border of the program: nothing ends it with a traceback
+        if os.environ.get("CANTLE_DEBUG"):
+            import traceback  # noqa: PLC0415 - hardly ever needed
+
+            traceback.print_exception(error)
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    """Say what went wrong and return the exit code for it."""
+    if isinstance(error, click.UsageError) and error.ctx is not None:
+        click.echo(error.ctx.get_usage(), err=True)
+        click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
+    if isinstance(error, click.ClickException):
+        _complain(error.format_message(), "usage")
+        return ExitCode.USAGE
+    if isinstance(error, errors.CantleError):
+        _complain(error.message, error.code)
+        return exit_codes.of(error)
+    _complain(
+        f"This is a fault in Cantle, please report it: {type(error).__name__}: {error}. "
+        "Run it again with CANTLE_DEBUG=1 to see where.",
+        "internal-error",
+    )
+    return ExitCode.INTERNAL
+
+
+def _complain(message: str, code: str) -> None:
+    label = click.style("error:", fg="red", bold=True) if _coloured() else "error:"
+    click.echo(f"cantle: {label} {safe(message)} [{safe(code)}]", err=True, color=_coloured())
+
+
+def _coloured() -> bool:
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+def _reader_gone() -> int:
+    """Whoever read our output went away. Point the stream at nothing, or Python complains once more while ending."""
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, sys.stdout.fileno())
+    return ExitCode.BROKEN_PIPE
+
+
+if __name__ == "__main__":
+    main()

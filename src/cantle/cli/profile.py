@@ -1,0 +1,145 @@
+"""``cantle profile``: device profiles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cantle import errors
+from cantle.cli.client import connect, segment
+from cantle.cli.output import output_options, print_record, print_rows
+
+COLUMNS = ("name", "groups", "description")
+WIDE = ("uuid", *COLUMNS, "created_at")
+
+
+@click.group(no_args_is_help=True)
+def profile() -> None:
+    """Device profiles: flavors for devices."""
+
+
+@profile.command("create")
+@click.argument("name", required=False)
+@click.option("--group", "groups", multiple=True, metavar="KEY=VALUE,…", help="A request group; repeat for more.")
+@click.option("--description", help="A sentence for people.")
+@click.option(
+    "-f", "--file", "file", type=click.Path(path_type=Path), help="Read name, groups and description from YAML or JSON."
+)
+@output_options
+def create(
+    *,
+    name: str | None,
+    groups: tuple[str, ...],
+    description: str | None,
+    file: Path | None,
+    fmt: str,
+    chosen: tuple[str, ...],
+) -> None:
+    """Create a profile. A group asks for devices of one kind on one card: 'resources:CLASS=AMOUNT', 'trait:NAME=required'.
+
+    \b
+    Examples:
+      cantle profile create small --group resources:VGPU=1
+      cantle profile create gold --group 'resources:VGPU=1,trait:CUSTOM_NVIDIA_1EB8_T4_2B=required'
+      cantle profile create pair --group resources:PGPU=1 --group resources:VGPU=1
+      cantle profile create -f gold.yaml
+    """
+    wanted = _read_file(file) if file is not None else {}
+    given = {"name": name, "groups": [_group(text) for text in groups], "description": description}
+    wanted.update({key: value for key, value in given.items() if value})
+    if not wanted.get("name"):
+        raise click.UsageError("A profile needs a name: cantle profile create NAME --group …")
+    if not wanted.get("groups"):
+        raise click.UsageError("A profile needs at least one group, for example --group resources:VGPU=1")
+    _print(connect().post("/v2/device_profiles", [wanted]), fmt, chosen)
+
+
+@profile.command("list")
+@output_options
+def list_(fmt: str, chosen: tuple[str, ...]) -> None:
+    """List profiles.
+
+    \b
+    Examples:
+      cantle profile list
+      cantle profile list -c name -o value
+    """
+    rows = connect().get("/v2/device_profiles")["device_profiles"]
+    print_rows(
+        rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No profiles. Make one with 'cantle profile create'."
+    )
+
+
+@profile.command("show")
+@click.argument("profile")
+@output_options
+def show(profile: str, fmt: str, chosen: tuple[str, ...]) -> None:
+    """Show one profile, by name or uuid.
+
+    \b
+    Examples:
+      cantle profile show gold
+      cantle profile show gold -o yaml
+    """
+    _print(connect().get(f"/v2/device_profiles/{segment(profile)}")["device_profile"], fmt, chosen)
+
+
+@profile.command("delete")
+@click.argument("profiles", nargs=-1, required=True)
+def delete(profiles: tuple[str, ...]) -> None:
+    """Delete profiles, by name or uuid. One that is in use stays, and the command says so.
+
+    \b
+    Examples:
+      cantle profile delete gold
+      cantle profile delete gold small
+    """
+    client = connect()
+    for name in profiles:
+        client.delete(f"/v2/device_profiles/{segment(name)}")
+
+
+def _print(record: dict[str, Any], fmt: str, chosen: Sequence[str]) -> None:
+    print_record(record, fmt, columns=[name for name in record if name != "links"], chosen=chosen)
+
+
+def _group(text: str) -> dict[str, str]:
+    """``resources:VGPU=1,trait:CUSTOM_X=required`` as a request group."""
+    group: dict[str, str] = {}
+    for part in filter(None, map(str.strip, text.split(","))):
+        key, equals, value = part.partition("=")
+        if not equals or not key.strip() or not value.strip():
+            raise click.BadParameter(
+                f"{part!r} is not KEY=VALUE. A group looks like resources:VGPU=1,trait:CUSTOM_X=required",
+                param_hint="--group",
+            )
+        if key.strip() in group:
+            raise click.BadParameter(f"{key.strip()!r} stands twice in one group.", param_hint="--group")
+        group[key.strip()] = value.strip()
+    if not group:
+        raise click.BadParameter("A group must ask for something: resources:VGPU=1", param_hint="--group")
+    return group
+
+
+def _read_file(file: Path) -> dict[str, Any]:
+    """The profile that a YAML or JSON file holds; a list with one profile, as the accelerator API takes it, is good too."""
+    import yaml  # noqa: PLC0415 - only this option pays for it
+
+    try:
+        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise errors.BadRequest("unreadable-file", f"Cannot read {file}: {error.strerror}.") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        where = getattr(error, "problem_mark", None)
+        line = f", line {where.line + 1}" if where else ""
+        raise errors.BadRequest("malformed-file", f"{file}{line} is neither YAML nor JSON.") from error
+    if isinstance(found, list) and len(found) == 1:
+        found = found[0]
+    if not isinstance(found, dict):
+        raise errors.BadRequest(
+            "malformed-file", f"{file} holds no profile: it must be a mapping with 'name' and 'groups'."
+        )
+    return found
