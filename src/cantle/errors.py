@@ -6,6 +6,7 @@
     ├── Unauthorized          401    who is calling is not known
     ├── Forbidden             403    the caller may not do this
     ├── NotFound              404    the thing named does not exist, or not for this caller
+    ├── MethodNotAllowed      405    the path exists, but not for this method
     ├── NotAcceptable         406    the microversion asked for is not served
     ├── Conflict              409    it exists, but its state does not allow this now
     │   └── NoCapacity               nothing free fits the request
@@ -67,6 +68,12 @@ class NotFound(CantleError):
     """The thing named does not exist, or not for this caller."""
 
     status = 404
+
+
+class MethodNotAllowed(CantleError):
+    """The path exists, but not for this method."""
+
+    status = 405
 
 
 class NotAcceptable(CantleError):
