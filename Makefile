@@ -1,0 +1,47 @@
+# The commands of the project. `make` alone lists them. Paths are relative throughout: a checkout may stand anywhere.
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint unit bench clean ready ready-dev
+
+# PYTHON=/path/to/python names the interpreter that .venv is made with; any from 3.11 on.
+PYTHON ?=
+export PYTHON
+# Variables that would lead Python astray; tools/bootstrap.py does the same for pip.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+
+BOOTSTRAP := tools/python tools/bootstrap.py
+PY := .venv/bin/python
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | sort | awk -F'\t' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+ready:
+	@$(BOOTSTRAP)
+
+ready-dev:
+	@$(BOOTSTRAP) dev
+
+demo: ready ## the main job on a simulated host, in under a minute; KEEP=1 leaves it running
+	@$(PY) tools/demo.py $(if $(KEEP),--keep)
+
+test: ready-dev lint unit ## what needs only Python: linters, types, import rules, unit tests and stories
+
+lint: ready-dev ## ruff, mypy and the import rules
+	$(PY) -m ruff check src tests tools bench
+	$(PY) -m mypy
+	$(PY) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
+
+unit: ready-dev ## unit tests and stories, with coverage
+	$(PY) -m pytest --cov --cov-report=term
+
+bench: ready-dev ## figures: scan, start-up of a command, memory of the server
+	$(PY) bench/scan.py
+	$(PY) bench/cli.py
+	$(PY) bench/serve.py
+
+clean: ## remove what the commands above made
+	rm -rf .venv .stamps .demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.*
+	find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Further tiers, each in a file of its own: kernel, real, openstack.
+-include mk/*.mk
