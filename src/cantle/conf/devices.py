@@ -1,0 +1,135 @@
+"""Enabled mediated types from configuration files in oslo.config's format: Cyborg's and Nova's spellings (spec S0.4, S1.1)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+from oslo_config import cfg
+
+from cantle.errors import BadConfig
+from cantle.model.enabled_types import (
+    SECTION_OPTIONS,
+    SECTION_PREFIXES,
+    EnabledTypes,
+    Enabling,
+    TypeSection,
+    build,
+)
+
+_VGPU_TYPES = cfg.ListOpt(
+    "enabled_vgpu_types",
+    default=[],
+    help="Mediated types (vGPU types) that may be made on this host's cards, by the ids in mdev_supported_types, e.g. "
+    "nvidia-223,nvidia-224. Each needs a section [vgpu_<type>] with the device_addresses it is for.",
+)
+_MDEV_TYPES = cfg.ListOpt(
+    "enabled_mdev_types",
+    default=[],
+    help="Mediated types that may be made on this host, as in Nova. A type without a section [mdev_<type>], or with one that names no "
+    "device_addresses, is the default for all cards that no other type names.",
+)
+_NOVA_VGPU_TYPES = cfg.ListOpt("enabled_vgpu_types", default=[], help="The old name of enabled_mdev_types.")
+
+#: Options that enable types, by section: the first section is the canonical one.
+ENABLING_OPTIONS: dict[str, tuple[cfg.Opt, ...]] = {
+    "gpu_devices": (_VGPU_TYPES,),
+    "gpu": (_VGPU_TYPES,),
+    "devices": (_MDEV_TYPES, _NOVA_VGPU_TYPES),
+}
+
+#: Options of a section [mdev_<type>] or [vgpu_<type>]. Read as text: all of it is checked at once by model/enabled_types.py.
+TYPE_OPTIONS: tuple[cfg.Opt, ...] = (
+    cfg.StrOpt(
+        "device_addresses",
+        help="Addresses of the cards this type is for, separated by commas: 0000:af:00.0,0000:86:00.0. Under [devices], a parent that is "
+        "no PCI function may be named too, e.g. mtty_mtty.",
+    ),
+    cfg.StrOpt(
+        "mdev_class",
+        default="vgpu",
+        help="Kind of device: vgpu is inventoried as VGPU, any other, e.g. mlx5, as CUSTOM_MLX5. That name itself means the same.",
+    ),
+    cfg.StrOpt(
+        "max_instances", help="How many of this type may exist on the whole host, at least 1. No limit if unset."
+    ),
+)
+
+
+def load(paths: Sequence[str], *, parent_exists: Callable[[str], bool] | None = None) -> EnabledTypes:
+    """Read the files, later ones overriding earlier ones, and check them.
+
+    :param parent_exists: see :func:`cantle.model.enabled_types.build`.
+    :raises BadConfig: ``config-file-missing``, ``config-file-unreadable``, ``config-file-malformed``, or whatever ``build`` refuses.
+    """
+    conf = _open(paths)
+    for section, options in ENABLING_OPTIONS.items():
+        conf.register_opts(options, group=section)
+    try:
+        enablings = [
+            Enabling(section, option.name, conf[section][option.name], _file(conf, option.name, section))
+            for section, options in ENABLING_OPTIONS.items()
+            for option in options
+        ]
+        sections = [_section(conf, name, paths) for name in _type_sections(conf)]
+    except cfg.Error as error:  # such as a $name that stands for nothing
+        raise BadConfig("config-file-malformed", f"a value in {', '.join(paths)} cannot be read: {error}") from error
+    return build(enablings, sections, parent_exists=parent_exists)
+
+
+def _open(paths: Sequence[str]) -> cfg.ConfigOpts:
+    conf = cfg.ConfigOpts()
+    try:
+        conf(args=[], project="cantle", default_config_files=list(paths), default_config_dirs=[])
+    except cfg.ConfigFilesNotFoundError as error:
+        files = ", ".join(error.config_files)
+        raise BadConfig(
+            "config-file-missing", f"there is no configuration file {files}", files=error.config_files
+        ) from error
+    except cfg.ConfigFilesPermissionDeniedError as error:
+        files = ", ".join(error.config_files)
+        raise BadConfig(
+            "config-file-unreadable",
+            f"this user may not read the configuration file {files}; change its owner or mode",
+            files=error.config_files,
+        ) from error
+    except (cfg.ConfigFileParseError, UnicodeDecodeError, OSError) as error:
+        raise BadConfig("config-file-malformed", f"a configuration file cannot be read: {error}") from error
+    return conf
+
+
+def _type_sections(conf: cfg.ConfigOpts) -> list[str]:
+    return [name for name in conf.list_all_sections() if name.lower().startswith(SECTION_PREFIXES)]
+
+
+def _section(conf: cfg.ConfigOpts, name: str, paths: Sequence[str]) -> TypeSection:
+    """What a type's section says. Options nobody registered are listed too, for a misspelt one must not go unseen."""
+    conf.register_opts(TYPE_OPTIONS, group=name)
+    options = {option: conf[name][option] for option in SECTION_OPTIONS if _file(conf, option, name) is not None}
+    file = next((_file(conf, option, name) for option in options), None)
+    for path in paths:
+        raw: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(path, raw).parse()
+        if name in raw:
+            file = file or path
+            unknown = {key: values[-1] for key, values in raw[name].items() if key not in SECTION_OPTIONS}
+            options.update(unknown)
+    return TypeSection(name, options, file)
+
+
+def _file(conf: cfg.ConfigOpts, option: str, section: str) -> str | None:
+    """The file (or environment variable) an option was set in; None when it has its default."""
+    place = conf.get_location(option, section)
+    if place is None or not place.location.is_user_controlled:
+        return None
+    return str(place.detail)
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator: each section with its options, the per-type one by an example name."""
+    return list(
+        itertools.chain(
+            ((section, list(options)) for section, options in ENABLING_OPTIONS.items()),
+            [("vgpu_nvidia-223", list(TYPE_OPTIONS))],
+        )
+    )
