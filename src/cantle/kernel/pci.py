@@ -1,56 +1,67 @@
-"""PCI functions, read from ``sys/bus/pci/devices`` (Documentation/ABI/testing/sysfs-bus-pci)."""
+"""PCI functions, read from ``sys/bus/pci/devices`` (the kernel's Documentation/ABI/testing/sysfs-bus-pci)."""
 
 from __future__ import annotations
 
+import re
+
 from cantle.errors import BadRequest, HostError
 from cantle.kernel.root import Directory, Root
-from cantle.model.pci import PciAddress, PciFunction
+from cantle.model.pci import CARD_CLASSES, PciAddress, PciFunction
 from cantle.model.problem import Problem
 
 DEVICES = "sys/bus/pci/devices"
+
+#: As the kernel's pci_uevent() writes them; the class has no leading zeros.
+_UEVENT_IDS = re.compile(
+    r"PCI_CLASS=([0-9A-F]{1,6})\nPCI_ID=([0-9A-F]{4}):([0-9A-F]{4})\nPCI_SUBSYS_ID=([0-9A-F]{4}):([0-9A-F]{4})"
+)
+_FILE_IDS = re.compile(r"0x([0-9a-f]{6}) 0x([0-9a-f]{4}) 0x([0-9a-f]{4})")
 
 
 def functions(root: Root) -> tuple[list[PciFunction], list[Problem]]:
     """Every PCI function, by address, and what could not be read. One unreadable function hides no other.
 
-    A file that fails beside the ids costs its one fact (None) and gives a problem; without ids there is only the problem. A
-    function that goes away while being read is not there.
+    A file that fails beside the ids costs its one fact (None) and gives a problem; without ids there is only the
+    problem. A function that goes away while being read is not there.
     """
     found: list[PciFunction] = []
     problems: list[Problem] = []
     for name in root.names(DEVICES):
         try:
-            function = _function(root.directory(f"{DEVICES}/{name}"), PciAddress.parse(name), problems)
-        except (BadRequest, HostError) as error:
-            problems.append(Problem(name, error.code, error.message))
-            continue
-        if function is not None:
-            found.append(function)
+            with root.directory(f"{DEVICES}/{name}") as files:
+                found.append(_function(files, PciAddress.parse(name), problems))
+        except HostError as error:
+            if name in root.names(DEVICES):
+                problems.append(Problem(name, error.code, error.message))
+        except BadRequest as error:
+            problems.append(Problem(name, error.code, f"/{DEVICES}: {error.message}"))
     found.sort(key=lambda function: function.address)
     return found, problems
 
 
-def function(root: Root, address: PciAddress) -> PciFunction | None:
-    """One function now, or None when there is none at this address.
+def function(root: Root, address: PciAddress) -> PciFunction:
+    """One function as it is now.
 
-    :raises HostError: ``host-read-failed`` when one of its files cannot be read.
+    :raises HostError: ``host-read-failed`` when one of its files cannot be read; its errno is ENOENT when there is no
+        function at this address.
     """
     problems: list[Problem] = []
-    found = _function(root.directory(f"{DEVICES}/{address}"), address, problems)
-    if problems:
-        raise HostError(problems[0].code, problems[0].message, path=root.host_path(f"{DEVICES}/{address}"))
+    rel = f"{DEVICES}/{address}"
+    with root.directory(rel) as files:
+        found = _function(files, address, problems)
+    for problem in problems:
+        raise HostError(problem.code, problem.message, path=root.host_path(rel))
     return found
 
 
-def _function(files: Directory, address: PciAddress, problems: list[Problem]) -> PciFunction | None:
-    ids = _ids(files)
-    if ids is None:
-        return None
-    class_id, vendor_id, device_id, subsystem_vendor, subsystem_device = ids
-    # Not degradable: a virtual function taken for a card would be lent twice.
+def _function(files: Directory, address: PciAddress, problems: list[Problem]) -> PciFunction:
+    class_id, vendor_id, device_id, subsystem_vendor, subsystem_device = _ids(files)
+    # A failure here gives up the function: a virtual function taken for a card could be lent twice.
     physfn = files.link_name("physfn")
-    total = _number(files, "sriov_totalvfs", address, problems)
+    iommu_group = files.link_name("iommu_group")
     numa_node = _number(files, "numa_node", address, problems)
+    sriov_total = _number(files, "sriov_totalvfs", address, problems)
+    is_card = class_id[:4] in CARD_CLASSES and physfn is None
     return PciFunction(
         address=address,
         vendor_id=vendor_id,
@@ -58,49 +69,53 @@ def _function(files: Directory, address: PciAddress, problems: list[Problem]) ->
         class_id=class_id,
         subsystem_vendor=subsystem_vendor,
         subsystem_device=subsystem_device,
-        revision=_hex(files.read_or_none("revision") or ""),
+        revision=(files.read_or_none("revision") or "").removeprefix("0x"),
         driver=files.link_name("driver"),
-        iommu_group=_group(files.link_name("iommu_group")),
-        numa_node=None if numa_node is None or numa_node < 0 else numa_node,
-        sriov_total=total,
-        sriov_enabled=None if total is None else _number(files, "sriov_numvfs", address, problems),
+        iommu_group=int(iommu_group) if iommu_group and iommu_group.isdigit() else None,
+        numa_node=None if numa_node == -1 else numa_node,
+        sriov_total=sriov_total,
+        sriov_enabled=None if sriov_total is None else _number(files, "sriov_numvfs", address, problems),
         physfn=PciAddress.parse(physfn) if physfn else None,
+        dead=vendor_id == "ffff" or (is_card and _reads_ones(files)),
     )
 
 
-def _ids(files: Directory) -> tuple[str, str, str, str, str] | None:
-    """Class, vendor, device, subsystem vendor and device. ``uevent`` holds all five in one read; a captured tree may lack it."""
-    lines = (files.read_or_none("uevent") or "").split("\n")
-    facts = dict(line.split("=", 1) for line in lines if "=" in line)
-    if "PCI_CLASS" in facts and "PCI_ID" in facts:
-        vendor, _, device = facts["PCI_ID"].lower().partition(":")
-        subsystem_vendor, _, subsystem_device = facts.get("PCI_SUBSYS_ID", "").lower().partition(":")
-        return facts["PCI_CLASS"].lower().zfill(6), vendor, device, subsystem_vendor, subsystem_device
-    ids = [files.read_or_none(name) for name in ("class", "vendor", "device")]
-    if None in ids:
-        return None
-    class_id, vendor, device = (_hex(text or "") for text in ids)
-    return (
-        class_id,
-        vendor,
-        device,
-        _hex(files.read_or_none("subsystem_vendor") or ""),
-        _hex(files.read_or_none("subsystem_device") or ""),
-    )
+def _ids(files: Directory) -> tuple[str, str, str, str, str]:
+    """Class, vendor, device, subsystem vendor and device. ``uevent`` has all five; a captured tree may lack it."""
+    match = _UEVENT_IDS.search(files.read_or_none("uevent") or "")
+    if match is not None:
+        class_id, vendor, device, subsystem_vendor, subsystem_device = (text.lower() for text in match.groups())
+        return class_id.zfill(6), vendor, device, subsystem_vendor, subsystem_device
+    text = " ".join(files.read_or_none(name) or "" for name in ("class", "vendor", "device"))
+    match = _FILE_IDS.fullmatch(text)
+    if match is None:
+        raise HostError(
+            "host-read-failed",
+            f"/{files.rel} does not tell class, vendor and device: neither uevent nor the files of these names",
+            path=f"/{files.rel}",
+        )
+    subsystem = [(files.read_or_none(f"subsystem_{name}") or "").removeprefix("0x") for name in ("vendor", "device")]
+    return match[1], match[2], match[3], subsystem[0], subsystem[1]
 
 
-def _hex(text: str) -> str:
-    return text.lower().removeprefix("0x")
+def _reads_ones(files: Directory) -> bool:
+    """Whether the function answers every read of its configuration space with ones, as one that fell off the bus does.
 
-
-def _group(name: str | None) -> int | None:
-    return int(name) if name and name.isdigit() else None
+    Asked only of a function in D0: reading the space of a sleeping one would wake it, and looking must change nothing.
+    (A virtual function's vendor id reads ffff by the SR-IOV specification, so they are never asked.)
+    """
+    if files.read_or_none("power_state") != "D0":
+        return False
+    try:
+        return files.head_or_none("config", 4) == b"\xff\xff\xff\xff"
+    except HostError:
+        return False
 
 
 def _number(files: Directory, name: str, address: PciAddress, problems: list[Problem]) -> int | None:
     try:
         text = files.read_or_none(name)
-        return int(text) if text is not None else None
+        return None if text is None else int(text)
     except HostError as error:
         problems.append(Problem(str(address), error.code, error.message))
     except ValueError:

@@ -1,20 +1,22 @@
 """The kernel's files below a directory: ``/`` on a host, any other directory for a captured or simulated tree.
 
-Every path is relative to the root and has no leading slash: ``sys/bus/pci/devices``. Links are resolved as if the root were ``/``
-(as ``openat2`` does with ``RESOLVE_IN_ROOT``): an absolute link starts again at the root, and ``..`` stops there. So a
-captured tree can never make us read, or a simulated one make us write, the machine we run on.
+Every path is relative to the root and has no leading slash: ``sys/bus/pci/devices``. Links are resolved as if the root
+were ``/`` (what ``openat2`` calls ``RESOLVE_IN_ROOT``): an absolute link starts again at the root, and ``..`` stops
+there. So a captured tree can never make us read, or a simulated one make us write, the machine we run on.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+from types import TracebackType
 
 from cantle.errors import BadRequest, HostError
 
 #: O_NONBLOCK, since a FIFO in a captured tree must not hang us.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
+_DIRECTORY = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 #: sysfs gives at most one page for an attribute.
 _PAGE = 4096
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
@@ -26,7 +28,8 @@ class Root:
     """Reads and writes kernel files below one directory.
 
     All failures are :class:`~cantle.errors.HostError` with ``path`` as the host names it and ``errno``; codes
-    ``host-read-failed``, ``host-write-failed`` and ``host-path-refused``. Holds no open files and no state: safe to share between threads.
+    ``host-read-failed``, ``host-write-failed`` and ``host-path-refused``. Keeps no open file and no state between calls:
+    safe to share between threads.
     """
 
     def __init__(self, path: str | os.PathLike[str] = "/") -> None:
@@ -35,28 +38,37 @@ class Root:
         if not os.path.isdir(self.path):
             raise BadRequest(
                 "bad-root",
-                f"{os.fspath(path)!r} is not a directory; name one that holds a sys/ directory",
-                root=os.fspath(path),
+                f"{os.fspath(path)!r} is not a directory; name the one that holds the tree's sys/",
+                path=path,
             )
         self._prefix = "" if self.path == "/" else self.path
 
     def read(self, rel: str) -> str:
         """The text of a file, one trailing newline stripped. Bytes that are no UTF-8 become U+FFFD."""
-        try:
-            data = _read_all(self._locate(rel))
-        except OSError as error:
-            raise self._failed("read", rel, error) from error
-        return _text(data)
+        return _text(self.read_bytes(rel))
 
     def read_or_none(self, rel: str) -> str | None:
         """Like :meth:`read`, but None when the file, or a directory on the way to it, does not exist."""
         try:
-            data = _read_all(self._locate(rel))
-        except OSError as error:
+            return self.read(rel)
+        except HostError as error:
             if error.errno in _ABSENT:
                 return None
-            raise self._failed("read", rel, error) from error
-        return _text(data)
+            raise
+
+    def read_bytes(self, rel: str) -> bytes:
+        """All bytes of a file."""
+        try:
+            fd = os.open(self._locate(rel), _READ)
+            try:
+                chunks = []
+                while chunk := os.read(fd, 1 << 16):
+                    chunks.append(chunk)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self.failed("read", rel, error) from error
+        return b"".join(chunks)
 
     def write(self, rel: str, text: str) -> None:
         """Hand ``text`` to the kernel in a single write to a file that exists already, as its attributes need it."""
@@ -68,13 +80,10 @@ class Root:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise self._failed("write", rel, error) from error
+            raise self.failed("write", rel, error) from error
         if written != len(data):
-            raise HostError(
-                "host-write-failed",
-                f"{self.host_path(rel)} took only {written} of {len(data)} bytes of {text!r}",
-                path=self.host_path(rel),
-            )
+            path = self.host_path(rel)
+            raise HostError("host-write-failed", f"{path} took {written} of {len(data)} bytes of {text!r}", path=path)
 
     def names(self, rel: str) -> list[str]:
         """The sorted names in a directory; none when it does not exist."""
@@ -83,7 +92,7 @@ class Root:
         except OSError as error:
             if error.errno in _ABSENT:
                 return []
-            raise self._failed("read", rel, error) from error
+            raise self.failed("read", rel, error) from error
 
     def link(self, rel: str) -> str | None:
         """The text of a link's target; None when there is nothing there or it is no link."""
@@ -93,12 +102,12 @@ class Root:
         except OSError as error:
             if error.errno in (*_ABSENT, errno.EINVAL):
                 return None
-            raise self._failed("read", rel, error) from error
+            raise self.failed("read", rel, error) from error
 
     def link_name(self, rel: str) -> str | None:
         """The last part of a link's target (``nvidia`` for ``../../bus/pci/drivers/nvidia``); None as for :meth:`link`."""
         target = self.link(rel)
-        return target.rpartition("/")[2] if target is not None else None
+        return None if target is None else target.rpartition("/")[2]
 
     def exists(self, rel: str) -> bool:
         """Whether there is a file or directory of this name, links followed."""
@@ -107,67 +116,75 @@ class Root:
         except OSError as error:
             if error.errno in _ABSENT:
                 return False
-            raise self._failed("read", rel, error) from error
+            raise self.failed("read", rel, error) from error
         return True
+
+    def directory(self, rel: str) -> Directory:
+        """One directory, held open to read many of its files. Use it as a context manager.
+
+        :raises HostError: ``host-read-failed``, with errno ENOENT when it does not exist.
+        """
+        try:
+            return Directory(self, rel, os.open(self._locate(rel), _DIRECTORY))
+        except OSError as error:
+            raise self.failed("read", rel, error) from error
 
     def host_path(self, rel: str) -> str:
         """The path as a person on that host would write it, for messages: ``/sys/...`` whatever the root."""
         return f"/{rel}"
 
-    def directory(self, rel: str) -> Directory:
-        """One directory whose files are read many at a time: its links are resolved once."""
-        try:
-            return Directory(self, rel, self._locate(rel))
-        except OSError as error:
-            raise self._failed("read", rel, error) from error
-
-    def _failed(self, verb: str, rel: str, error: OSError) -> HostError:
+    def failed(self, verb: str, rel: str, error: OSError) -> HostError:
+        """The kernel's answer as our error. ``verb`` is ``read`` or ``write``."""
         path = self.host_path(rel)
         return HostError(f"host-{verb}-failed", f"cannot {verb} {path}: {error.strerror}", path=path, errno=error.errno)
 
     def _locate(self, rel: str) -> str:
-        """The place of ``rel`` on this machine, free of links if the root is not ``/`` itself."""
-        if rel.startswith("/") or ".." in rel.split("/") or "\0" in rel:
-            raise HostError("host-path-refused", f"{rel!r} is no path below the host's root", path=rel)
-        if not self._prefix:
-            return f"/{rel}"
-        return self._resolve(rel)
+        """The place of ``rel`` on this machine; free of links unless the root is ``/``, where none leads outside."""
+        if rel.startswith("/") or "\0" in rel or (".." in rel and ".." in rel.split("/")):
+            raise HostError("host-path-refused", f"{rel!r} is not a path below the host's root", path=rel)
+        return self._resolve(rel) if self._prefix else f"/{rel}"
 
     def _resolve(self, rel: str) -> str:
-        """Walk ``rel`` part by part, restarting at the root for absolute links. What does not exist is left for the caller to find out."""
+        """Walk part by part. What does not exist is left for the caller to find out."""
         todo = rel.split("/")[::-1]
         done: list[str] = []
         links = 0
         while todo:
             part = todo.pop()
-            if part in ("", "."):
-                continue
             if part == "..":
                 del done[-1:]
-                continue
-            try:
-                target = os.readlink("/".join((self._prefix, *done, part)))
-            except OSError:
-                done.append(part)
-                continue
-            links += 1
-            if links > _MAX_LINKS:
-                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), rel)
-            if target.startswith("/"):
-                done.clear()
-            todo += target.split("/")[::-1]
+            elif part not in ("", "."):
+                try:
+                    target = os.readlink("/".join((self._prefix, *done, part)))
+                except OSError:
+                    done.append(part)
+                    continue
+                links += 1
+                if links > _MAX_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+                if target.startswith("/"):
+                    done.clear()
+                todo += target.split("/")[::-1]
         return "/".join((self._prefix, *done))
 
 
 class Directory:
-    """The files of one directory, for loops over many: plain names, no links followed. Failures as those of :class:`Root`."""
+    """The files of one directory, for loops over many: plain names, links in place of files refused. Failures as :class:`Root`'s."""
 
-    __slots__ = ("_place", "_root", "rel")
+    __slots__ = ("_fd", "_root", "rel")
 
-    def __init__(self, root: Root, rel: str, place: str) -> None:
+    def __init__(self, root: Root, rel: str, fd: int) -> None:
         self._root = root
-        self._place = place
+        self._fd = fd
         self.rel = rel
+
+    def __enter__(self) -> Directory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        os.close(self._fd)
 
     def read_or_none(self, name: str) -> str | None:
         """The text of an attribute, one trailing newline stripped; None when there is none."""
@@ -175,42 +192,26 @@ class Directory:
         return None if data is None else _text(data)
 
     def head_or_none(self, name: str, size: int) -> bytes | None:
-        """The first ``size`` bytes at most, in a single read; None when there is no such file."""
+        """At most the first ``size`` bytes, by a single read as sysfs wants it; None when there is no such file."""
         try:
-            fd = os.open(f"{self._place}/{name}", _READ)
+            fd = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=self._fd)
+            try:
+                return os.read(fd, size)
+            finally:
+                os.close(fd)
         except OSError as error:
             if error.errno in _ABSENT:
                 return None
-            raise self._failed(name, error) from error
-        try:
-            return os.read(fd, size)
-        except OSError as error:
-            raise self._failed(name, error) from error
-        finally:
-            os.close(fd)
+            raise self._root.failed("read", f"{self.rel}/{name}", error) from error
 
     def link_name(self, name: str) -> str | None:
         """The last part of a link's target; None when there is nothing there or it is no link."""
         try:
-            return os.readlink(f"{self._place}/{name}").rpartition("/")[2]
+            return os.readlink(name, dir_fd=self._fd).rpartition("/")[2]
         except OSError as error:
             if error.errno in (*_ABSENT, errno.EINVAL):
                 return None
-            raise self._failed(name, error) from error
-
-    def _failed(self, name: str, error: OSError) -> HostError:
-        return self._root._failed("read", f"{self.rel}/{name}", error)
-
-
-def _read_all(place: str) -> bytes:
-    fd = os.open(place, _READ)
-    try:
-        chunks = []
-        while chunk := os.read(fd, 1 << 16):
-            chunks.append(chunk)
-    finally:
-        os.close(fd)
-    return b"".join(chunks)
+            raise self._root.failed("read", f"{self.rel}/{name}", error) from error
 
 
 def _text(data: bytes) -> str:

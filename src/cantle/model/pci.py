@@ -71,6 +71,7 @@ class PciFunction:
     :param sriov_total: how many virtual functions it can have; None when it has no SR-IOV capability.
     :param sriov_enabled: how many it has now; None with ``sriov_total``.
     :param physfn: of a virtual function, the physical function it belongs to; None for all others.
+    :param dead: it does not answer: its vendor id reads ffff.
     """
 
     address: PciAddress
@@ -86,6 +87,7 @@ class PciFunction:
     sriov_total: int | None = None
     sriov_enabled: int | None = None
     physfn: PciAddress | None = None
+    dead: bool = False
 
     @property
     def class_code(self) -> str:
