@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 VENV = CHECKOUT / ".venv"
@@ -72,7 +73,10 @@ def _set_up(extras: Sequence[str]) -> None:
     STAMP.unlink(missing_ok=True)  # from here on it is half-made until the last step is done
     extras = sorted({*extras, *done.get("extras", [])})
     target = f".[{','.join(extras)}]" if extras else "."
-    print(f"cantle: installing {'Cantle and its tools for development' if extras else 'Cantle'} into .venv", file=sys.stderr)
+    print(
+        f"cantle: installing {'Cantle and its tools for development' if extras else 'Cantle'} into .venv",
+        file=sys.stderr,
+    )
     constraints = ["--quiet", "--constraint", "constraints.txt"]
     _pip("install", *constraints, *BUILD_TOOLS)
     _pip("install", *constraints, "--no-build-isolation", "--editable", target)
@@ -85,7 +89,7 @@ def _fingerprint() -> str:
     return hashlib.sha256(b"\0".join([*parts, str(VENV).encode(), Path(__file__).read_bytes()])).hexdigest()
 
 
-def _read_stamp() -> dict[str, object | list[str]]:
+def _read_stamp() -> dict[str, Any]:
     try:
         found = json.loads(STAMP.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -110,7 +114,9 @@ def _make_venv() -> None:
 
 def _bring_pip() -> None:
     """pip without ensurepip: the interpreter's own, else the distribution's wheel, else that wheel out of its package."""
-    own = _run([sys.executable, "-m", "pip", "--python", str(PYTHON), "install", "--quiet", "-c", "constraints.txt", "pip"])
+    own = _run(
+        [sys.executable, "-m", "pip", "--python", str(PYTHON), "install", "--quiet", "-c", "constraints.txt", "pip"]
+    )
     if own.returncode == 0 and _answers(PYTHON, "import pip"):
         return
     with tempfile.TemporaryDirectory(prefix="cantle-pip-") as scratch:
@@ -134,7 +140,9 @@ def _packaged_wheel(scratch: Path) -> Path | None:
     """The same wheel from the package archive, fetched by apt (which checks its signature) and unpacked, not installed: no root needed."""
     if not (shutil.which("apt-get") and shutil.which("dpkg-deb")):
         return None
-    print("cantle: this Python has no ensurepip; fetching the distribution's pip with apt-get download", file=sys.stderr)
+    print(
+        "cantle: this Python has no ensurepip; fetching the distribution's pip with apt-get download", file=sys.stderr
+    )
     fetch = ["apt-get", "--quiet=2", "download", "python3-pip-whl"]
     if _run(fetch, cwd=scratch).returncode != 0:
         lists = scratch / "lists"

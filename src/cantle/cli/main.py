@@ -124,6 +124,9 @@ def run(args: Sequence[str]) -> int:
 
 def _explain(error: Exception) -> int:
     """Say what went wrong and return the exit code for it."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return ExitCode.USAGE
     if isinstance(error, click.UsageError) and error.ctx is not None:
         click.echo(error.ctx.get_usage(), err=True)
         click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
@@ -143,7 +146,8 @@ def _explain(error: Exception) -> int:
 
 def _complain(message: str, code: str) -> None:
     label = click.style("error:", fg="red", bold=True) if _coloured() else "error:"
-    click.echo(f"cantle: {label} {safe(message)} [{safe(code)}]", err=True, color=_coloured())
+    lines = "\n".join(map(safe, message.split("\n")))
+    click.echo(f"cantle: {label} {lines} [{safe(code)}]", err=True, color=_coloured())
 
 
 def _coloured() -> bool:

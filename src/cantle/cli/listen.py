@@ -1,0 +1,107 @@
+"""Where a server listens: the address, and the HTTP server behind it."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from typing import Any, NamedTuple
+
+from cheroot import wsgi
+
+from cantle import errors
+
+#: Seconds that requests in flight get to finish when the server stops.
+DRAIN = 3
+
+
+class Address(NamedTuple):
+    """Host name or IP address, and port; port 0 lets the kernel choose one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Address:
+        """``127.0.0.1:6666``, ``[::1]:6666``, ``localhost:6666``.
+
+        :raises BadConfig: ``bad-listen-address``.
+        """
+        host, colon, port = text.rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise errors.BadConfig(
+                "bad-listen-address",
+                f"--listen {text!r} is no address: write it as HOST:PORT, for example 127.0.0.1:6666.",
+            )
+        return cls(host, int(port))
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def url(self) -> str:
+        """As a client writes it."""
+        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+
+
+class HttpServer:
+    """A cheroot server: listens as soon as it is made, answers once it has its application.
+
+    :param threads: how many requests are served at once.
+    :raises Conflict: ``port-in-use``.
+    :raises BadConfig: ``cannot-listen``.
+    """
+
+    def __init__(self, address: Address, *, threads: int, name: str) -> None:
+        self._server = wsgi.Server(
+            (address.host, address.port), None, numthreads=threads, server_name=name, shutdown_timeout=DRAIN
+        )
+        try:
+            self._server.prepare()
+        except OSError as error:
+            raise _cannot_listen(address, error) from error
+        bound = self._server.bind_addr
+        self.address = Address(address.host, bound[1])
+
+    def serve(self, application: Any) -> None:
+        """Answer requests with this WSGI application until ``stop`` is called from another thread."""
+        self._server.wsgi_app = application
+        self._server.serve()
+
+    def stop(self) -> None:
+        """Take no more requests, let those in flight finish for a moment, and close."""
+        self._server.stop()
+
+
+def _cannot_listen(address: Address, error: OSError) -> errors.CantleError:
+    # cheroot tries each address of a name and reports a text only; what the kernel says to one more try is precise.
+    number = error.errno or _why(address)
+    if number == errno.EADDRINUSE:
+        return errors.Conflict(
+            "port-in-use",
+            f"Something listens on {address.host}:{address.port} already. Stop it, or choose another port: "
+            f"--listen {address.host}:0 takes a free one.",
+        )
+    reason = errno.errorcode.get(number, "") if number else ""
+    return errors.BadConfig(
+        "cannot-listen", f"Cannot listen on {address.host}:{address.port}: {reason or error}. Choose another --listen."
+    )
+
+
+def _why(address: Address) -> int | None:
+    """The errno of binding this address."""
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+    try:
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((address.host, address.port))
+            probe.listen()
+    except OSError as error:
+        return error.errno
+    return None
