@@ -1,0 +1,198 @@
+"""One start of the guest, seen from the host: QEMU's process, its shares, and the two channels into it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.kernel.lab import machine
+from tests.kernel.lab.boots import Boot
+from tests.kernel.lab.lines import Lines, Silence
+from tests.kernel.lab.monitor import Monitor, MonitorError
+
+#: Seconds in which the guest must come up, and in which each next message must come.
+PATIENCE = 120.0
+_CONSOLE_TAIL = 40
+_KEEP_BYTES = 64 << 20
+
+#: PID 1 of the guest once the root is there. It must not end before the guest is off.
+_RUN = """\
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8
+export PYTHONDONTWRITEBYTECODE=1 PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
+modprobe -a virtio_blk ext4 && mkdir -p /keep && mount /dev/vda /keep || echo 'LAB: no /keep' > /dev/console
+cd {checkout}
+{python} -m pytest -p tests.kernel.lab.inside -p no:cacheprovider @/lab/tests > /lab/pytest.log 2>&1 < /dev/null
+echo $? > /lab/exit
+dmesg > /lab/dmesg.log
+umount /keep
+sync
+echo o > /proc/sysrq-trigger
+read -r _ < /dev/console
+"""
+
+
+class GuestFailed(Exception):
+    """The guest did not come up, went silent or died; the message ends with the tail of its console."""
+
+
+class Lab:
+    """What setup.sh made, and a folder for this run's results."""
+
+    def __init__(self, folder: Path, results: Path) -> None:
+        self.folder = folder
+        self.results = results
+        self.version = (folder / "version").read_text().strip()
+        self.keep = results / "keep.img"
+
+    @classmethod
+    def prepare(cls, checkout: Path) -> Lab:
+        """Makes the lab if need be. Raises CalledProcessError when it cannot be made; what went wrong is on stderr by then."""
+        setup = Path(__file__).with_name("setup.sh")
+        made = subprocess.run(["bash", str(setup)], stdout=subprocess.PIPE, text=True, check=True)
+        folder = Path(made.stdout.strip())
+        results = folder.parent / "results"
+        shutil.rmtree(results, ignore_errors=True)
+        results.mkdir()
+        lab = cls(folder, results)
+        with lab.keep.open("wb") as disk:
+            disk.truncate(_KEEP_BYTES)
+        subprocess.run(["mkfs.ext4", "-q", "-F", str(lab.keep)], check=True)
+        for code in ("src", "tests"):  # compiled here: the guest's processor is slow, and the checkout read-only for it
+            subprocess.run([sys.executable, "-m", "compileall", "-q", str(checkout / code)], check=True)
+        return lab
+
+
+class Guest:
+    """A running guest. Whoever starts one calls ``kill`` at the end, whatever happened: it ends QEMU in any state."""
+
+    def __init__(self, lab: Lab, boot: Boot, checkout: Path, tests: Sequence[str]) -> None:
+        self._results = lab.results / boot.name
+        self._results.mkdir()
+        run = _RUN.format(checkout=shlex.quote(str(checkout)), python=shlex.quote(sys.executable))
+        (self._results / "run").write_text(run)
+        (self._results / "modules").write_text(f"{lab.folder / 'modules'}\n")
+        (self._results / "tests").write_text("".join(f"{test}\n" for test in tests))
+        ours, theirs = socket.socketpair()
+        our_monitor, their_monitor = socket.socketpair()
+        argv = _command(lab, boot, self._results, theirs.fileno(), their_monitor.fileno())
+        (self._results / "command").write_text(shlex.join(argv) + "\n")
+        with theirs, their_monitor, (self._results / "qemu.log").open("wb") as log:
+            self._process = subprocess.Popen(
+                argv,
+                pass_fds=(theirs.fileno(), their_monitor.fileno()),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        self._sockets = (ours, our_monitor)
+        self._lines = Lines(ours.fileno())
+        self._monitor: Monitor | None = None
+
+    def kill(self) -> None:
+        """Ends QEMU; a second call does nothing."""
+        self._process.kill()
+        self._process.wait()
+        for end in self._sockets:
+            end.close()
+
+    def messages(self) -> Iterator[dict[str, Any]]:
+        """What the guest's pytest says (tests/kernel/lab/inside.py), as it comes; serves its requests to the monitor in between.
+
+        Ends when the guest has switched itself off. Raises GuestFailed when it fails before.
+        """
+        while True:
+            try:
+                message = self._lines.receive(PATIENCE)
+            except (Silence, EOFError) as failure:
+                raise GuestFailed(self._post_mortem(str(failure))) from None
+            if "ask" in message:
+                self._lines.send(self._answer(message["ask"], message["arguments"]))
+            elif "end" in message:
+                self._wait_off()
+                return
+            else:
+                yield message
+
+    def _answer(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            if self._monitor is None:
+                self._monitor = Monitor(Lines(self._sockets[1].fileno()))
+            return {"answer": self._monitor.execute(command, **arguments)}
+        except MonitorError as error:
+            return {"refused": str(error)}
+
+    def _wait_off(self) -> None:
+        """Lets the guest write its logs and unmount /keep."""
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise GuestFailed(
+                self._post_mortem("the tests have ended, but the guest does not switch itself off")
+            ) from None
+
+    def _post_mortem(self, what: str) -> str:
+        tails = []
+        for name in ("qemu.log", "console.log", "pytest.log"):
+            path = self._results / name
+            lines = path.read_text(errors="replace").splitlines() if path.exists() else []
+            tails += [f"--- end of {path}", *lines[-_CONSOLE_TAIL:]]
+        return "\n".join([f"the guest failed: {what}; QEMU's exit status: {self._process.poll()}", *tails])
+
+
+def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) -> list[str]:
+    """QEMU's command line. setpriv has QEMU killed with us, should we be. Never KVM: a /dev/kvm that opens may still not run
+    a stock kernel, and software emulation is the same everywhere."""
+    kernel_arguments = [
+        "console=ttyS0",
+        "quiet",
+        "loglevel=4",
+        "panic=-1",
+        "mitigations=off",
+        "random.trust_cpu=on",
+        "tsc=reliable",
+    ]
+    return [
+        *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"),
+        *("-name", "cantle-lab", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *(
+            "-machine",
+            "q35,vmport=off",
+            "-accel",
+            "tcg,thread=multi,tb-size=256",
+            "-cpu",
+            "max",
+            "-smp",
+            "2",
+            "-m",
+            "1024",
+        ),
+        *("-kernel", str(lab.folder / "vmlinux"), "-initrd", str(lab.folder / "initrd.img")),
+        *("-append", " ".join([*kernel_arguments, *boot.kernel_arguments])),
+        *("-chardev", f"file,id=console,path={_escaped(results / 'console.log')}", "-serial", "chardev:console"),
+        *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
+        *("-chardev", f"socket,id=channel,fd={channel}", "-device", "virtio-serial-pci"),
+        *("-device", "virtserialport,chardev=channel,name=lab"),
+        *_share("root", Path("/"), readonly=True),
+        *_share("modules", lab.folder.parent / f"kernel-{lab.version}" / "lib" / "modules", readonly=True),
+        *_share("results", results, readonly=False),
+        *("-drive", f"if=none,id=keep,format=raw,file={_escaped(lab.keep)}", "-device", "virtio-blk-pci,drive=keep"),
+        *machine.device_arguments(),
+    ]
+
+
+def _share(tag: str, path: Path, *, readonly: bool) -> list[str]:
+    mode = ",readonly=on" if readonly else ""
+    filesystem = f"local,id={tag},path={_escaped(path)},security_model=none,multidevs=remap{mode}"
+    return ["-fsdev", filesystem, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
+
+
+def _escaped(path: os.PathLike[str]) -> str:
+    """A path inside an option of QEMU's, where a comma is written twice."""
+    return os.fspath(path).replace(",", ",,")

@@ -1,0 +1,108 @@
+#!/bin/bash
+# Makes what the lab guest boots from, out of the distribution's own packages (Debian, Ubuntu), and prints the folder it is in.
+# Nothing is installed as the host's kernel: the image is only unpacked. A lab that is there and was made from these sources is
+# taken as it is, without the network. Needs root, for apt-get and because the guest reads the host's root as its own.
+#
+#   setup.sh            CANTLE_LAB_DIR: where labs are kept (default: .lab in the checkout)
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+store=$(realpath -m "${CANTLE_LAB_DIR:-$here/../../../.lab}")
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+
+say() { printf 'lab: [%3ds] %s\n' "$SECONDS" "$*" >&2; }
+fail() { say "$*"; exit 1; }
+
+[ "$(id -u)" = 0 ] || fail "the kernel lab needs root: run make test-kernel as root"
+command -v apt-get > /dev/null || fail "the kernel lab is made from Debian or Ubuntu packages; there is no apt-get here"
+[ "$(dpkg --print-architecture)" = amd64 ] || fail "the kernel lab boots an x86-64 kernel; this machine is $(dpkg --print-architecture)"
+
+case $(. /etc/os-release && echo "$ID") in
+    ubuntu) flavour=generic ;;
+    *) flavour=amd64 ;;
+esac
+tools=(qemu-system-x86 busybox-static cpio kmod xz-utils zstd pciutils e2fsprogs util-linux)
+builders=(make gcc "linux-headers-$flavour")
+
+again() { # a mirror that hiccups, or another apt-get at work, is no reason to give up
+    local try
+    for try in 1 2 3 4 5; do
+        "$@" >> "$store/apt.log" 2>&1 && return
+        say "try $try of 5 failed: $*"
+        sleep $((try * 4))
+    done
+    tail -20 "$store/apt.log" >&2
+    fail "cannot get the packages; the log is $store/apt.log"
+}
+install_missing() {
+    local package missing=()
+    for package in "$@"; do
+        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
+    done
+    [ ${#missing[@]} = 0 ] && return
+    say "installing ${missing[*]}"
+    again apt-get update -qq
+    again apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"
+}
+depends_on() { apt-cache depends "$1" | awk -v prefix="$2" '$1 == "Depends:" && index($2, prefix) == 1 { print $2; exit }'; }
+
+mkdir -p "$store"
+exec 9> "$store/lock"
+flock 9 # one set-up at a time; the second finds the first one's work
+install_missing "${tools[@]}"
+
+sources=$(cd "$here/.." && cat lab/setup.sh lab/mkinitrd.sh lab/init lab/vmlinux.py modules/* | sha256sum | cut -c1-12)
+for made in "$store"/*-"$sources"/version; do
+    [ -e "$made" ] && dirname "$made" && exit
+done
+
+install_missing "${builders[@]}"
+image=$(depends_on "linux-image-$flavour" linux-image-)
+[ -n "$image" ] || { again apt-get update -qq; image=$(depends_on "linux-image-$flavour" linux-image-); }
+version=${image#linux-image-}
+series=$(echo "$version" | cut -d. -f1,2)
+packages=("$image" "linux-source-$series")
+modules=$(depends_on "$image" linux-modules-) # Ubuntu keeps the modules apart
+[ -z "$modules" ] || packages+=("$modules")
+headers=/usr/src/linux-headers-$version
+[ -d "$headers" ] || install_missing "linux-headers-$version"
+
+kernel=$store/kernel-$version
+if [ ! -e "$kernel/complete" ]; then
+    say "fetching ${packages[*]}"
+    rm -rf "$kernel" "$store/packages"
+    mkdir -p "$kernel/samples" "$store/packages"
+    (cd "$store/packages" && again apt-get download -qq "${packages[@]}")
+
+    say "unpacking $image"
+    dpkg -x "$store/packages/${image}"_*.deb "$kernel"
+    [ -z "$modules" ] || dpkg -x "$store/packages/${modules}"_*.deb "$kernel"
+    [ -e "$kernel/lib" ] || ln -s usr/lib "$kernel/lib"
+    depmod -b "$kernel" "$version"
+
+    say "taking mtty, mdpy and mbochs from linux-source-$series"
+    dpkg --fsys-tarfile "$store/packages/linux-source-${series}"_*.deb | tar -x -C "$store/packages" --wildcards '*/linux-source-*.tar.*'
+    tar -x -C "$kernel/samples" --strip-components=3 --wildcards '*/samples/vfio-mdev/*' \
+        -f "$(find "$store/packages" -name 'linux-source-*.tar.*')"
+    rm -rf "$store/packages"
+    touch "$kernel/complete"
+fi
+
+work=$store/making.$sources
+rm -rf "$work"
+mkdir -p "$work"/{build,modules}
+cp "$kernel"/samples/*.[ch] "$here"/../modules/* "$work/build/"
+
+say "building modules for $version"
+make -C "$headers" M="$work/build" modules > "$work/build.log" 2>&1 || { cat "$work/build.log" >&2; fail "the modules do not build"; }
+for module in "$work"/build/*.ko; do strip -g -o "$work/modules/$(basename "$module")" "$module"; done
+
+say "unpacking the kernel and making the initrd"
+python3 "$here/vmlinux.py" "$kernel/boot/vmlinuz-$version" "$work/vmlinux"
+bash "$here/mkinitrd.sh" "$version" "$kernel" "$work/initrd.img"
+
+rm -rf "$work/build"
+echo "$version" > "$work/version"
+rm -rf "$store/$version-$sources"
+mv "$work" "$store/$version-$sources" # complete or not there at all
+say "ready: $store/$version-$sources"
+echo "$store/$version-$sources"
