@@ -37,7 +37,9 @@ class Undo:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if error is None:
             self._ways = []
             return
@@ -81,7 +83,9 @@ def run_steps(root: Root, steps: Iterable[Step], executors: Executors, undo: Und
     unknown = sorted({step.name for step in steps} - executors.keys())
     if unknown:
         raise HostError(
-            "unknown-step", f"nothing here runs the step {', '.join(unknown)}; plan again with this version", steps=unknown
+            "unknown-step",
+            f"nothing here runs the step {', '.join(unknown)}; plan again with this version",
+            steps=unknown,
         )
     notes = []
     with Undo() as own:

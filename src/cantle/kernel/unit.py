@@ -82,10 +82,25 @@ def objections(root: Root, unit: Unit) -> list[CantleError]:
 
     Codes: ``device-dead``, ``vfs-enabled``, ``host-depends-on-device``, ``iommu-off``, ``no-iommu-group``, ``iommu-group-shared``.
     """
-    found: list[CantleError] = []
+    found = virtual_functions(root, unit)
     for function in unit.functions:
         found += _of_function(root, unit, function)
     return found + _of_groups(root, unit)
+
+
+def virtual_functions(root: Root, unit: Unit) -> list[CantleError]:
+    """An objection ``vfs-enabled`` for each function of the unit that has virtual functions: they would die with its driver."""
+    return [
+        Conflict(
+            "vfs-enabled",
+            f"{function.address} has {function.sriov_enabled} virtual functions, which would die with its driver; give"
+            f" them back and write 0 to {root.host_path(pci.DEVICES)}/{function.address}/sriov_numvfs first",
+            address=str(function.address),
+            enabled=function.sriov_enabled,
+        )
+        for function in unit.functions
+        if function.sriov_enabled
+    ]
 
 
 def _related(root: Root, address: PciAddress) -> set[PciAddress]:
@@ -123,16 +138,6 @@ def _of_function(root: Root, unit: Unit, function: PciFunction) -> list[CantleEr
                 address=where,
             )
         )
-    if function.sriov_enabled:
-        found.append(
-            Conflict(
-                "vfs-enabled",
-                f"{where} has {function.sriov_enabled} virtual functions, which would die with its driver; give them back"
-                f" and write 0 to {root.host_path(pci.DEVICES)}/{where}/sriov_numvfs first",
-                address=where,
-                enabled=function.sriov_enabled,
-            )
-        )
     uses = holders.host_uses(root, function.address)
     if function is not unit.card and function.class_id[:2] in _HOST_BASE_CLASSES and not _harmless(function.driver):
         uses.append(f"it is {_what(function.class_id, function.driver)} in the card's slot")
@@ -157,9 +162,9 @@ def _of_groups(root: Root, unit: Unit) -> list[CantleError]:
         groups.setdefault(function.iommu_group, []).append(str(function.address))
     found: list[CantleError] = []
     for group, mine in sorted(groups.items()):
-        if root.read_or_none(f"{iommu.GROUPS}/{group}/name") == "vfio-noiommu":
-            return [_iommu_off(mine[0], "its group is a stand-in of enable_unsafe_noiommu_mode")]
-        members = root.names(f"{iommu.GROUPS}/{group}/devices")
+        if iommu.is_noiommu(root, group):
+            return [_iommu_off(mine[0], "its group is only a stand-in (enable_unsafe_noiommu_mode)")]
+        members = iommu.members(root, group)
         foreign = [text for name in members if name not in ours and (text := _foreign(root, group, name))]
         if foreign:
             found.append(
@@ -189,7 +194,7 @@ def _foreign(root: Root, group: int, name: str) -> str | None:
 def _without_group(root: Root, function: PciFunction) -> CantleError:
     where = str(function.address)
     if not iommu.enabled(root):
-        return _iommu_off(where, "the kernel has no IOMMU groups")
+        return _iommu_off(where, iommu.why_off(root))
     return Conflict(
         "no-iommu-group",
         f"{where} is in no IOMMU group although others are: the IOMMU does not cover it (firmware tables, or a bridge"
@@ -201,8 +206,8 @@ def _without_group(root: Root, function: PciFunction) -> CantleError:
 def _iommu_off(where: str, why: str) -> CantleError:
     return Conflict(
         "iommu-off",
-        f"{where} cannot be lent whole: {why}. Enable the IOMMU in the firmware (VT-d, AMD-Vi, SMMU) and on Intel boot"
-        " the kernel with intel_iommu=on",
+        f"{where} cannot be lent whole without an IOMMU: {why}. Turn it on in the firmware's setup and, on Intel, boot the"
+        " kernel with intel_iommu=on",
         address=where,
     )
 
