@@ -6,10 +6,11 @@ a guest that gets only some of them gets a broken card. All functions of a slot 
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cantle.errors import BadRequest, CantleError, Conflict, NotFound
+from cantle.errors import BadRequest, CantleError, Conflict, HostError, NotFound
 from cantle.kernel import holders, iommu, pci
 from cantle.kernel.root import Root
 from cantle.model.pci import HOST_BRIDGE, PCI_BRIDGE, PciAddress, PciFunction
@@ -47,7 +48,7 @@ def find(root: Root, address: PciAddress, hardware: str = "") -> Unit:
     :raises NotFound: ``pci-device-not-found``.
     :raises Conflict: ``other-hardware``: another card sits at this address now.
     """
-    card = pci.function(root, address)
+    card = _function(root, address)
     if card is None:
         raise NotFound("pci-device-not-found", f"there is no PCI device at {address}", address=str(address))
     found = f"{card.vendor_id}:{card.device_id}"
@@ -62,7 +63,7 @@ def find(root: Root, address: PciAddress, hardware: str = "") -> Unit:
         )
     if card.physfn is not None:
         return Unit(card)
-    companions = (pci.function(root, other) for other in sorted(_related(root, address)))
+    companions = (_function(root, other) for other in sorted(_related(root, address)))
     return Unit(card, tuple(one for one in companions if one is not None and _goes_along(one, card)))
 
 
@@ -101,6 +102,15 @@ def virtual_functions(root: Root, unit: Unit) -> list[CantleError]:
         for function in unit.functions
         if function.sriov_enabled
     ]
+
+
+def _function(root: Root, address: PciAddress) -> PciFunction | None:
+    try:
+        return pci.function(root, address)
+    except HostError as error:
+        if error.errno in (errno.ENOENT, errno.ENODEV):
+            return None
+        raise
 
 
 def _related(root: Root, address: PciAddress) -> set[PciAddress]:
