@@ -11,11 +11,11 @@ from cantle.kernel.root import Root
 GROUPS = "sys/kernel/iommu_groups"
 _ACPI_TABLES = "sys/firmware/acpi/tables"
 
-#: Vendor string of /proc/cpuinfo -> (parameter that turns the IOMMU on, its ACPI table, what firmware menus call it).
+#: Vendor in /proc/cpuinfo -> its ACPI table, what firmware menus call it, and the parameter that turns it on, if it needs one.
 _BY_CPU = {
-    "GenuineIntel": ("intel_iommu=on", "DMAR", "VT-d"),
-    "AuthenticAMD": ("amd_iommu=on", "IVRS", "AMD-Vi (IOMMU)"),
-    "HygonGenuine": ("amd_iommu=on", "IVRS", "AMD-Vi (IOMMU)"),
+    "GenuineIntel": ("DMAR", "VT-d", "intel_iommu=on"),
+    "AuthenticAMD": ("IVRS", "AMD-Vi (IOMMU)", None),
+    "HygonGenuine": ("IVRS", "AMD-Vi (IOMMU)", None),
 }
 _OFF = ("iommu=off", "intel_iommu=off", "amd_iommu=off")
 
@@ -42,20 +42,18 @@ def enabled(root: Root) -> bool:
 
 def why_off(root: Root) -> str:
     """In a few words, why there is no IOMMU, and so what to do about it. Only meaningful when :func:`enabled` is false."""
-    command_line = (root.read_or_none("proc/cmdline") or "").split()
-    for word in command_line:
+    command_line = root.read_or_none("proc/cmdline")
+    words = (command_line or "").split()
+    for word in words:
         if word in _OFF:
             return f"kernel command line says {word}"
     cpu = root.read_or_none("proc/cpuinfo") or ""
-    facts = next((_BY_CPU[vendor] for vendor in _BY_CPU if vendor in cpu), None)
-    if facts is None:
-        return "the kernel has no IOMMU group"
-    parameter, table, menu = facts
+    table, menu, parameter = next((_BY_CPU[vendor] for vendor in _BY_CPU if vendor in cpu), (None, None, None))
     tables = root.names(_ACPI_TABLES)
-    if tables and table not in tables:
+    if table and tables and table not in tables:
         if " hypervisor" in cpu:
             return "this is a virtual machine without a virtual IOMMU"
         return f"firmware offers none: turn on {menu} in its setup"
-    if parameter not in command_line:
+    if parameter and command_line is not None and parameter not in words:
         return f"kernel command line lacks {parameter}"
-    return f"the kernel has no IOMMU group although its command line says {parameter}"
+    return "the kernel shows no IOMMU group"

@@ -1,18 +1,38 @@
-"""Mediated devices: parents, the types they offer, and the devices made (Documentation/driver-api/vfio-mediated-device.rst)."""
+"""Mediated devices: parents, the types they offer, the devices made on them, making and removing one.
+
+Facts: the kernel's Documentation/driver-api/vfio-mediated-device.rst and drivers/vfio/mdev/.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import errno
+import re
+from collections.abc import Iterable
+from typing import NamedTuple, NoReturn
 
-from cantle.errors import HostError
+from cantle.errors import BadRequest, HostError
+from cantle.kernel import holders
 from cantle.kernel.root import Root
 
 PARENTS = "sys/class/mdev_bus"
 DEVICES = "sys/bus/mdev/devices"
 
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_NAME = re.compile(r"[^/\s\0]+")
+#: What the kernel or a parent's driver answers when nothing is left. Drivers also say EINVAL for it.
+_NO_ROOM = (errno.ENOSPC, errno.EUSERS)
+_GONE = (errno.ENOENT, errno.ENODEV)
+
 
 class MdevType(NamedTuple):
-    """A kind of mediated device that a parent offers. ``name`` and ``description`` are optional files of the parent's driver."""
+    """A kind of mediated device that a parent offers.
+
+    :param type_id: the directory's name, ``nvidia-223``.
+    :param name: ``GRID T4-2B``; None where the parent's driver has no such file (i915).
+    :param description: the driver's own words; None where it has no such file.
+    :param device_api: ``vfio-pci``, ``vfio-ccw``, ``vfio-ap``; "" where it does not say.
+    :param available_instances: how many more can be made now. Making one may lower it for other types, to 0.
+    """
 
     type_id: str
     name: str | None
@@ -22,7 +42,7 @@ class MdevType(NamedTuple):
 
 
 class MdevDevice(NamedTuple):
-    """A mediated device that exists."""
+    """A mediated device that exists, made by whomever."""
 
     uuid: str
     type_id: str
@@ -30,28 +50,31 @@ class MdevDevice(NamedTuple):
 
 
 def parents(root: Root) -> list[str]:
-    """Names of all parents: PCI addresses, or what a virtual one is called (``mtty``)."""
+    """Names of all parents: a PCI address as sysfs writes it, or what a virtual one is called (``mtty``)."""
     return root.names(PARENTS)
 
 
 def types(root: Root, parent: str) -> list[MdevType]:
-    """What a parent offers now; none while its driver is still setting them up."""
-    base = f"{PARENTS}/{parent}/mdev_supported_types"
+    """What a parent offers now, by type id; none while its driver is still setting them up, or when there is no such parent.
+
+    :raises HostError: ``host-read-failed`` when one of the files cannot be read.
+    """
+    base = _types_of(parent)
     found = []
     for type_id in root.names(base):
-        available = root.read_or_none(f"{base}/{type_id}/available_instances")
-        if available is None:
-            continue
-        found.append(
-            MdevType(
-                type_id,
-                root.read_or_none(f"{base}/{type_id}/name"),
-                root.read_or_none(f"{base}/{type_id}/description"),
-                root.read_or_none(f"{base}/{type_id}/device_api") or "",
-                int(available),
+        available = _number(root, f"{base}/{type_id}/available_instances")
+        if available is not None:
+            name, description, api = (
+                root.read_or_none(f"{base}/{type_id}/{file}") for file in ("name", "description", "device_api")
             )
-        )
+            found.append(MdevType(type_id, name, description, api or "", available))
     return found
+
+
+def has_room(root: Root, parent: str) -> bool:
+    """Whether one more mediated device of any type can be made on a parent. Reads no more than it must."""
+    base = _types_of(parent)
+    return any((_number(root, f"{base}/{type_id}/available_instances") or 0) > 0 for type_id in root.names(base))
 
 
 def devices(root: Root) -> list[MdevDevice]:
@@ -61,26 +84,179 @@ def devices(root: Root) -> list[MdevDevice]:
 
 
 def device(root: Root, uuid: str) -> MdevDevice | None:
-    """The mediated device of this uuid, or None."""
+    """The mediated device of this uuid; None when there is none, or it is going away."""
     target = root.link(f"{DEVICES}/{uuid}")
     type_id = root.link_name(f"{DEVICES}/{uuid}/mdev_type")
     if target is None or type_id is None:
         return None
-    return MdevDevice(uuid, type_id, target.split("/")[-2])
+    # .../0000:08:00.4/<uuid>: the parent is the directory above.
+    return MdevDevice(uuid, type_id, target.rpartition("/")[0].rpartition("/")[2])
 
 
 def create(root: Root, parent: str, type_id: str, uuid: str) -> None:
-    """Make a mediated device (spec S0.7). Success when exactly it exists already."""
-    if device(root, uuid) == MdevDevice(uuid, type_id, parent):
+    """Make a mediated device (spec S0.7) and see it there. Success when exactly this one exists already.
+
+    :raises HostError: ``mdev-uuid-taken``, ``mdev-parent-missing``, ``mdev-type-missing``, ``mdev-no-room``, ``mdev-refused``,
+        ``mdev-not-made``; the message names what stands in the way, ``errno`` is the kernel's.
+    :raises BadRequest: ``bad-mdev-name`` when uuid, parent or type is none; nothing was touched.
+    """
+    _check_names(parent, type_id, uuid)
+    wanted = MdevDevice(uuid, type_id, parent)
+    if _is_there(root, wanted):
         return
-    root.write(f"{PARENTS}/{parent}/mdev_supported_types/{type_id}/create", uuid)
-    if device(root, uuid) is None:
+    try:
+        root.write(f"{_types_of(parent)}/{type_id}/create", uuid)
+    except HostError as error:
+        # Somebody else may have made the very same one between our look and our write.
+        if error.errno == errno.EEXIST and _is_there(root, wanted):
+            return
+        _explain_create(root, wanted, error)
+    if not _is_there(root, wanted):
         raise HostError(
-            "mdev-not-made", f"the kernel took {uuid} for {type_id} on {parent}, but no such device appeared"
+            "mdev-not-made",
+            f"the kernel took {uuid} for {type_id} on {parent}, but no such device appeared; see dmesg for its driver's words",
+            path=root.host_path(f"{DEVICES}/{uuid}"),
         )
 
 
 def remove(root: Root, uuid: str) -> None:
-    """Remove a mediated device (spec S0.8). Success when it is not there."""
-    if device(root, uuid) is not None:
-        root.write(f"{DEVICES}/{uuid}/remove", "1")
+    """Remove a mediated device (spec S0.8) and see it gone. Success when it is not there.
+
+    One that a guest holds is refused before anything is written: the kernel would let the write wait until the guest lets go.
+
+    :raises HostError: ``mdev-in-use``, ``mdev-refused``, ``mdev-not-removed``.
+    :raises BadRequest: ``bad-mdev-name`` when it is no uuid.
+    """
+    _check_names("-", "-", uuid)
+    rel = f"{DEVICES}/{uuid}"
+    if root.link(rel) is None:
+        return
+    there = device(root, uuid)
+    what = uuid if there is None else f"{uuid} ({there.type_id} on {there.parent})"
+    held = holders.holders(root, _nodes(root, rel)).holders
+    if held:
+        raise HostError(
+            "mdev-in-use",
+            f"{what} is in use: {'; '.join(map(str, held))}; stop that guest or detach the device first",
+            path=root.host_path(rel),
+            errno=errno.EBUSY,
+        )
+    try:
+        root.write(f"{rel}/remove", "1")
+    except HostError as error:
+        if error.errno not in _GONE:
+            why = "it is in use" if error.errno == errno.EBUSY else _words(error)
+            raise HostError(
+                "mdev-refused", f"cannot remove {what}: {why}", path=error.path, errno=error.errno
+            ) from error
+    if root.link(rel) is not None:
+        raise HostError(
+            "mdev-not-removed",
+            f"the removal of {what} was taken, but it is still there; the kernel waits for whoever uses it",
+            path=root.host_path(rel),
+        )
+
+
+def _nodes(root: Root, rel: str) -> list[str]:
+    """The nodes through which a guest holds a mediated device: its group's, and with iommufd its own."""
+    group = root.link_name(f"{rel}/iommu_group")
+    own = [f"/dev/vfio/devices/{name}" for name in root.names(f"{rel}/vfio-dev")]
+    return own if group is None else [f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}", *own]
+
+
+def _types_of(parent: str) -> str:
+    return f"{PARENTS}/{parent}/mdev_supported_types"
+
+
+def _number(root: Root, rel: str) -> int | None:
+    text = root.read_or_none(rel)
+    try:
+        return None if text is None else int(text)
+    except ValueError as error:
+        path = root.host_path(rel)
+        raise HostError("host-read-failed", f"{path} holds {text!r} in place of a number", path=path) from error
+
+
+def _check_names(parent: str, type_id: str, uuid: str) -> None:
+    """Names become paths: whoever sent them must not lead us elsewhere."""
+    if not _UUID.fullmatch(uuid):
+        raise BadRequest(
+            "bad-mdev-name", f"{uuid!r} is no uuid of a mediated device; write it in lower case with dashes"
+        )
+    for name in (parent, type_id):
+        if not _NAME.fullmatch(name) or name in (".", ".."):
+            raise BadRequest("bad-mdev-name", f"{name!r} is no name of a mediated device's parent or type")
+
+
+def _is_there(root: Root, wanted: MdevDevice) -> bool:
+    there = device(root, wanted.uuid)
+    if there is not None and there != wanted:
+        raise HostError(
+            "mdev-uuid-taken",
+            f"{wanted.uuid} is already a {there.type_id} on {there.parent}; a {wanted.type_id} on {wanted.parent} "
+            "cannot have the same uuid: remove the old one or ask with another uuid",
+            path=root.host_path(f"{DEVICES}/{wanted.uuid}"),
+            errno=errno.EEXIST,
+        )
+    return there is not None
+
+
+def _explain_create(root: Root, wanted: MdevDevice, error: HostError) -> NoReturn:
+    """Turn the kernel's number into what stands in the way."""
+    code, message = _reason(root, wanted, error)
+    raise HostError(code, message, path=error.path, errno=error.errno) from error
+
+
+def _reason(root: Root, wanted: MdevDevice, error: HostError) -> tuple[str, str]:
+    parent, type_id = wanted.parent, wanted.type_id
+    offered = {one.type_id: one for one in types(root, parent)}
+    if type_id not in offered and error.errno in _GONE:
+        if parent not in parents(root):
+            return (
+                "mdev-parent-missing",
+                f"{parent} is no parent of mediated devices: is its driver loaded? {_parents_words(root)}",
+            )
+        return "mdev-type-missing", f"{parent} does not offer {type_id}; it offers {_listed(offered) or 'nothing yet'}"
+    if type_id in offered and offered[type_id].available_instances < 1 and error.errno in (*_NO_ROOM, errno.EINVAL):
+        return "mdev-no-room", f"{type_id} offers 0 on {parent}: {_blockers(root, parent)}"
+    if error.errno in _NO_ROOM:
+        return "mdev-no-room", f"{parent} has no room for another {type_id}: {_blockers(root, parent)}"
+    return "mdev-refused", f"cannot make a {type_id} on {parent}: {_words(error)}"
+
+
+def _parents_words(root: Root) -> str:
+    return f"The parents of this host are {_listed(parents(root)) or 'none'}"
+
+
+def _blockers(root: Root, parent: str) -> str:
+    """The mediated devices that use up the card: those of the parent, or of all functions of its physical function."""
+    card = _card(root, parent)
+    here = [one for one in devices(root) if _card(root, one.parent) == card]
+    if not here:
+        return "nothing is made on this card, so its driver keeps it for something else; see dmesg"
+    parts = []
+    for type_id in sorted({one.type_id for one in here}):
+        of_type = [one for one in here if one.type_id == type_id]
+        uuids = ", ".join(one.uuid if one.parent == parent else f"{one.uuid} (on {one.parent})" for one in of_type)
+        parts.append(f"{len(of_type)} × {type_id} exist on this card: {uuids}")  # noqa: RUF001 - a count, as people write it
+    return "; ".join(parts)
+
+
+def _card(root: Root, parent: str) -> str:
+    return root.link_name(f"{PARENTS}/{parent}/physfn") or parent
+
+
+def _words(error: HostError) -> str:
+    match error.errno:
+        case errno.EACCES | errno.EPERM:
+            return "this needs root"
+        case errno.EROFS:
+            return "/sys is mounted read-only here, as in a container"
+        case errno.EBUSY | errno.EAGAIN:
+            return "its driver is busy; try again"
+        case _:
+            return f"{error.message}; see dmesg for its driver's words"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
