@@ -58,26 +58,8 @@ _INTEL_FPGAS = frozenset(["09c4", "09c5", "0b2b", "0b2c", "0b30", "bcbd", "bcbf"
 
 #: QuickAssist, physical and virtual functions (drivers/crypto/intel/qat).
 _INTEL_QATS = frozenset(
-    [
-        "0435",
-        "0443",
-        "19e2",
-        "19e3",
-        "37c8",
-        "37c9",
-        "6f54",
-        "6f55",
-        "4940",
-        "4941",
-        "4942",
-        "4943",
-        "4944",
-        "4945",
-        "4946",
-        "4947",
-        "4948",
-        "4949",
-    ]
+    ["0435", "0443", "19e2", "19e3", "37c8", "37c9", "6f54", "6f55"]
+    + [f"{number:04x}" for number in range(0x4940, 0x494A)]
 )
 
 _NVME = "010802"
