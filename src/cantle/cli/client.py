@@ -20,12 +20,15 @@ from cantle import __version__, errors
 
 DEFAULT_URL = "http://127.0.0.1:6666"
 
+#: Header that carries an error's code with both APIs.
+CODE_HEADER = "X-Cantle-Error-Code"
+
 #: Seconds a request may take. A waiting request gets its wait on top.
 TIMEOUT = 30.0
 
 _BY_STATUS: dict[int, type[errors.CantleError]] = {
     400: errors.BadRequest,
-    401: errors.Forbidden,
+    401: errors.Unauthorized,
     403: errors.Forbidden,
     404: errors.NotFound,
     406: errors.NotAcceptable,
@@ -95,7 +98,7 @@ class Client:
             spent = (time.monotonic() - started) * 1000
             click.echo(f"{method} {self.url}{path} -> {response.status} in {spent:.0f} ms", err=True)
         if response.status >= 400:
-            raise failure(response.status, answer)
+            raise failure(response.status, answer, response.getheader(CODE_HEADER))
         return self._decode(answer)
 
     def _set_timeout(self, seconds: float) -> None:
@@ -142,13 +145,15 @@ def segment(text: str) -> str:
     return quote(text, safe="")
 
 
-def failure(status: int, body: bytes) -> errors.CantleError:
-    """The error that an answer with this HTTP status and body stands for."""
-    code, message = _read_failure(body)
+def failure(status: int, body: bytes, code: str | None = None) -> errors.CantleError:
+    """The error that an answer with this HTTP status and body stands for.
+
+    :param code: the stable code, where the answer's header had one; ``http-<status>`` where nothing says it.
+    """
+    stated, message = _read_failure(body)
     kind = _BY_STATUS.get(status, errors.CantleError if status >= 500 else errors.BadRequest)
-    return kind(
-        code or f"http-{status}", message or f"The server answered {status} {http.client.responses.get(status, '')}."
-    )
+    phrase = http.client.responses.get(status, "")
+    return kind(code or stated or f"http-{status}", message or f"The server answered {status} {phrase}.")
 
 
 def _read_failure(body: bytes) -> tuple[str, str]:
@@ -156,7 +161,7 @@ def _read_failure(body: bytes) -> tuple[str, str]:
     document = _object(body)
     if "error_message" in document:  # accelerator API: the string holds JSON once more
         inner = _object(document["error_message"])
-        return str(inner.get("code") or ""), str(inner.get("faultstring") or "")
+        return "", str(inner.get("faultstring") or "")
     return str(document.get("code") or ""), str(document.get("detail") or document.get("title") or "")
 
 

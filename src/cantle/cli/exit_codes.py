@@ -48,6 +48,7 @@ _BY_ERROR: tuple[tuple[type[errors.CantleError], ExitCode], ...] = (
     (errors.BadConfig, ExitCode.CONFIG),
     (errors.BadRequest, ExitCode.USAGE),
     (errors.NotAcceptable, ExitCode.USAGE),
+    (errors.Unauthorized, ExitCode.FORBIDDEN),
     (errors.Forbidden, ExitCode.FORBIDDEN),
     (errors.NotFound, ExitCode.NOT_FOUND),
     (errors.Conflict, ExitCode.CONFLICT),

@@ -131,7 +131,7 @@ def _explain(error: Exception) -> int:
         click.echo(error.ctx.get_usage(), err=True)
         click.echo(f"Try '{error.ctx.command_path} --help' for help.\n", err=True)
     if isinstance(error, click.ClickException):
-        _complain(error.format_message(), "usage")
+        _complain(error.format_message(), "usage-error")
         return ExitCode.USAGE
     if isinstance(error, errors.CantleError):
         _complain(error.message, error.code)

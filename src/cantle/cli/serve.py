@@ -1,0 +1,269 @@
+"""``cantle serve``: API, keeper and agents in one process on SQLite. The one place that joins both towers.
+
+The order of a start: everything that may be refused comes before anything is made. Configuration is read, the state directory
+held, the ports bound; then the schema is brought up to date in a child process (Alembic's memory goes with it), the database
+opened, the agents started, and only then are requests answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import secrets
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from cantle import errors
+from cantle.agent.agent import Agent
+from cantle.api import logs
+from cantle.api.app import agents_app, public_app
+from cantle.api.settings import Auth, Settings
+from cantle.cli.listen import Address, HttpServer
+from cantle.cli.notify import notify
+from cantle.cli.state_dir import StateDir
+from cantle.cli.state_dir import default as default_state_dir
+from cantle.conf import api as conf_api
+from cantle.conf import devices as conf_devices
+from cantle.keeper.keep import keep
+from cantle.kernel.root import Root
+from cantle.model.enabled_types import EnabledTypes
+from cantle.simulate import Description
+from cantle.simulate import build as build_simulated
+from cantle.simulate import load as load_simulated
+from cantle.store.database import Database
+from cantle.store.upgrade import upgrade_in_child
+
+_log = logging.getLogger(__name__)
+
+#: Read when no --config-file is given and it exists.
+SYSTEM_CONFIG = Path("/etc/cantle/cantle.conf")
+
+#: Requests of clients served at once.
+PUBLIC_THREADS = 12
+
+#: Requests of agents served at once besides the one that each agent keeps waiting.
+SPARE_AGENT_THREADS = 4
+
+#: Seconds that a part gets to end when the server stops.
+DRAIN = 5.0
+
+
+@click.command()
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path),
+    help="Where everything is kept. [default: /var/lib/cantle for root, else ~/.local/state/cantle]",
+)
+@click.option(
+    "--listen",
+    "address",
+    default="127.0.0.1:6666",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Where clients are answered; port 0 takes a free one.",
+)
+@click.option(
+    "--simulate",
+    "simulated",
+    multiple=True,
+    metavar="NAME|FILE",
+    help="Add a simulated host; repeat for more. Names: t4, mtty.",
+)
+@click.option("--simulated-only", is_flag=True, help="Leave this machine's own cards alone.")
+@click.option(
+    "--config-file",
+    "config_files",
+    multiple=True,
+    type=click.Path(),
+    help="Read this file; repeat for more, later ones win. [default: /etc/cantle/cantle.conf if there]",
+)
+def serve(
+    *,
+    state_dir: Path | None,
+    address: str,
+    simulated: tuple[str, ...],
+    simulated_only: bool,
+    config_files: tuple[str, ...],
+) -> None:
+    """Run Cantle on this machine: API, keeper and this host's agent in one process.
+
+    It answers this machine only, and keeps all it knows in the state directory. Ctrl-C or SIGTERM ends it; what it lent stays lent.
+
+    \b
+    Examples:
+      cantle serve
+      cantle serve --simulate t4 --simulated-only --state-dir ./state
+      cantle serve --listen 127.0.0.1:0 --config-file ./cantle.conf
+    """
+    paths = list(config_files) or [str(path) for path in [SYSTEM_CONFIG] if path.exists()]
+    verbose = bool(click.get_current_context().find_root().params.get("verbose"))
+    logs.configure(as_json=False, level="INFO" if verbose else "WARNING")
+    place = Address.parse(address)
+    settings = conf_api.load(paths)
+    check_reach(place, settings)
+    types = conf_devices.load(paths)
+    for warning in types.warnings:
+        _log.warning("%s", warning)
+    hosts = choose_hosts(simulated, own=not simulated_only)
+    with contextlib.ExitStack() as stack:
+        _run(stack, state_dir or default_state_dir(), place, settings, types, hosts)
+
+
+def check_reach(place: Address, settings: Settings) -> None:
+    """Refuse to let the whole network in where nobody is asked who they are.
+
+    :raises BadConfig: ``open-to-all``.
+    """
+    if settings.auth is Auth.NONE and not settings.allow_remote and not place.is_loopback:
+        raise errors.BadConfig(
+            "open-to-all",
+            f"--listen {place.host}:{place.port} can be reached from other machines, and with [api] auth = none whoever "
+            "reaches it is an administrator. Listen on 127.0.0.1, or turn on [api] auth = keystone.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HostChoice:
+    """A host whose agent runs in this process; without a description it is this machine."""
+
+    name: str
+    description: Description | None = None
+
+
+def choose_hosts(simulated: Sequence[str], *, own: bool) -> list[HostChoice]:
+    """The hosts to run agents for.
+
+    :raises BadRequest: ``simulation-…``.
+    :raises BadConfig: ``host-twice``, ``no-host``.
+    """
+    chosen = [HostChoice(socket.gethostname())] if own else []
+    for name in simulated:
+        description = load_simulated(name)
+        if description.name in [host.name for host in chosen]:
+            raise errors.BadConfig(
+                "host-twice", f"There are two hosts named {description.name!r}; leave one --simulate out."
+            )
+        chosen.append(HostChoice(description.name, description))
+    if not chosen:
+        raise errors.BadConfig("no-host", "--simulated-only needs at least one --simulate.")
+    return chosen
+
+
+def _run(
+    stack: contextlib.ExitStack,
+    state_dir: Path,
+    place: Address,
+    settings: Settings,
+    types: EnabledTypes,
+    hosts: Sequence[HostChoice],
+) -> None:
+    """Start all parts in order, wait for a signal, end them in reverse. The stack undoes what was done when a step fails."""
+    public = HttpServer(place, threads=PUBLIC_THREADS, name="cantle")
+    stack.callback(public.stop)
+    inner = HttpServer(Address("127.0.0.1", 0), threads=len(hosts) + SPARE_AGENT_THREADS, name="cantle-agents")
+    stack.callback(inner.stop)
+    state = StateDir(state_dir)
+    stack.callback(state.close)
+
+    url = f"sqlite:///{state.path / 'cantle.db'}"
+    upgrade_in_child(url)
+    database = Database.open(url)
+    stack.callback(database.close)
+
+    # Whoever may call the agents' listener may speak for hosts; the secret keeps other users of this machine out.
+    token = secrets.token_urlsafe(32)
+    inner_settings = dataclasses.replace(settings, agents_token=token, parked_slots=len(hosts))
+    parts = Parts()
+    agents = [
+        Agent(
+            hostname=host.name,
+            root=_root(host, state),
+            server_url=inner.address.url,
+            state_dir=state.child("agents", host.name),
+            enabled_types=types,
+            stop=parts.stop,
+            token=token,
+        )
+        for host in hosts
+    ]
+    stack.callback(parts.join)
+    stack.callback(database.wakeups.stop)  # so that waiting requests are answered now
+    stack.callback(parts.stop.set)
+    with parts.signals():
+        parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
+        parts.start("keeper", lambda: keep(database, parts.stop))
+        for host, agent in zip(hosts, agents, strict=True):
+            parts.start(f"agent of {host.name}", agent.run)
+        parts.start("listener", lambda: public.serve(public_app(database, settings)))
+        click.echo(f"cantle is serving on {public.address.url} (state {state.path})")
+        sys.stdout.flush()
+        notify("READY=1")
+        parts.wait()
+        notify("STOPPING=1")
+
+
+def _root(host: HostChoice, state: StateDir) -> Root:
+    if host.description is None:
+        return Root()
+    return build_simulated(host.description, state.child("simulated") / host.name)
+
+
+class Parts:
+    """The threads of the server. One that ends by an exception ends the whole: a server that is half there helps nobody."""
+
+    def __init__(self) -> None:
+        self.stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._fault: BaseException | None = None
+
+    def start(self, name: str, work: Callable[[], None]) -> None:
+        """Run ``work`` in a thread of this name."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:  # noqa: BLE001 - handed to the main thread, which ends the process with it
+                self._fault = self._fault or error
+                self.stop.set()
+
+        thread = threading.Thread(target=guarded, name=name, daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def wait(self) -> None:
+        """Return when it is time to stop. Raises what a thread ended with."""
+        self.stop.wait()
+        if self._fault is not None:
+            raise self._fault
+
+    def join(self) -> None:
+        """Give every thread a moment to end."""
+        deadline = time.monotonic() + DRAIN
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    @contextlib.contextmanager
+    def signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT stop the server once; a second one ends the process at once."""
+        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+        def asked(number: int, _frame: object) -> None:
+            self.stop.set()
+            signal.signal(number, signal.SIG_DFL)
+
+        for number in before:
+            signal.signal(number, asked)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
