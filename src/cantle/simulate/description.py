@@ -1,0 +1,235 @@
+"""What a simulated host is made of: a small YAML file, checked in full before anything is built.
+
+.. code-block:: yaml
+
+   name: t4                        # also the name of its directory and host
+   iommu: intel                    # intel, amd or none
+   functions:                      # PCI functions, see Function
+     - {address: "0000:af:00.0", vendor: "10de", device: "1eb8", class: "030200", driver: nvidia, iommu_group: 38}
+   parents:                        # mediated-device parents that are no PCI functions, see Parent
+     - {name: mtty, path: virtual/mtty/mtty, mdev: {capacity: 24, types: [{id: mtty-1, name: Single port serial}]}}
+
+The packaged ones lie in ``hosts/``.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import resources
+from typing import Literal
+
+import msgspec
+import yaml
+
+from cantle.errors import BadRequest
+from cantle.model.pci import PciAddress
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+#: Of anything that becomes the name of a file.
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,99}")
+_ID = re.compile(r"[0-9a-f]{4}")
+_CLASS_ID = re.compile(r"[0-9a-f]{6}")
+_PATH = re.compile(rf"virtual(/{_FILE_NAME.pattern})+")
+#: More than any real host has; a larger file is a mistake.
+_MAX_BYTES = 1 << 20
+
+
+class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Base of all parts: a misspelt field is an error."""
+
+
+class MdevTypeSpec(_Part, frozen=True):
+    """A type a parent offers. ``size`` is what one instance takes of the parent's capacity; ``limit`` caps the number of its instances."""
+
+    id: str
+    name: str | None = None
+    description: str | None = None
+    device_api: str = "vfio-pci"
+    size: int = 1
+    limit: int | None = None
+
+
+class MdevSpec(_Part, frozen=True):
+    """How a parent lends slices of itself.
+
+    :param capacity: in the unit of its types' sizes, e.g. MiB of frame buffer.
+    :param one_type: whether its instances must all be of one type at a time, as NVIDIA's are.
+    :param driver: the mdev driver its devices are bound to.
+    """
+
+    capacity: int
+    types: tuple[MdevTypeSpec, ...]
+    one_type: bool = False
+    driver: str = "vfio_mdev"
+
+
+class Function(_Part, frozen=True, rename={"class_id": "class"}):
+    """A PCI function. Ids are hex digits without 0x.
+
+    :param driver: what is bound to it after boot; None for nothing.
+    :param drivers: what else on this host knows its ids.
+    :param behind: address of the bridge it sits behind, another function of this host.
+    :param mdev: what it offers while ``driver`` is bound to it.
+    """
+
+    address: str
+    vendor: str
+    device: str
+    class_id: str
+    subsystem: str = "0000:0000"
+    revision: str = "00"
+    driver: str | None = None
+    drivers: tuple[str, ...] = ()
+    behind: str | None = None
+    iommu_group: int | None = None
+    numa_node: int = -1
+    boot_vga: bool | None = None
+    mdev: MdevSpec | None = None
+
+
+class Parent(_Part, frozen=True):
+    """A mediated-device parent that is no PCI function. ``path`` is below ``devices``: ``virtual/mtty/mtty``."""
+
+    name: str
+    path: str
+    mdev: MdevSpec
+
+
+class Description(_Part, frozen=True):
+    """A whole host. ``modules`` are loaded kernel modules besides the drivers; ``cmdline`` is what the kernel was started with."""
+
+    name: str
+    summary: str = ""
+    iommu: Literal["intel", "amd", "none"] = "none"
+    cmdline: str = "quiet"
+    modules: tuple[str, ...] = ()
+    functions: tuple[Function, ...] = ()
+    parents: tuple[Parent, ...] = ()
+
+    def function(self, address: str) -> Function | None:
+        """The function at an address in sysfs's form."""
+        return next((one for one in self.functions if one.address == address), None)
+
+
+def packaged() -> list[str]:
+    """Names of the descriptions that come with Cantle."""
+    entries = resources.files("cantle.simulate").joinpath("hosts").iterdir()
+    return sorted(entry.name.removesuffix(".yaml") for entry in entries if entry.name.endswith(".yaml"))
+
+
+def load(name_or_file: str) -> Description:
+    """A packaged description by its name, or one from a file (anything with a ``/`` or a ``.`` in it is a file).
+
+    :raises BadRequest: ``simulation-unknown``, ``simulation-unreadable`` or ``simulation-malformed``, naming file, field and mend.
+    """
+    if _NAME.fullmatch(name_or_file):
+        if name_or_file not in packaged():
+            raise BadRequest(
+                "simulation-unknown",
+                f"there is no simulated host {name_or_file!r}; there are {', '.join(packaged())}, or name a YAML file",
+                name=name_or_file,
+            )
+        data = resources.files("cantle.simulate").joinpath("hosts", f"{name_or_file}.yaml").read_bytes()
+    else:
+        data = _read(name_or_file)
+    return parse(data, name_or_file)
+
+
+def parse(data: bytes, source: str) -> Description:
+    """Check the text of a description. :raises BadRequest: ``simulation-malformed``."""
+    try:
+        described = msgspec.convert(yaml.safe_load(data), Description)
+    except (yaml.YAMLError, msgspec.ValidationError, RecursionError, ValueError) as error:
+        raise _malformed(source, " ".join(str(error).split())) from error
+    _check(described, source)
+    return described
+
+
+def _read(path: str) -> bytes:
+    try:
+        if os.path.getsize(path) > _MAX_BYTES:
+            raise _malformed(path, f"the file has more than {_MAX_BYTES} bytes")
+        with open(path, "rb") as file:
+            return file.read(_MAX_BYTES)
+    except OSError as error:
+        raise BadRequest(
+            "simulation-unreadable", f"cannot read the simulated host {path!r}: {error.strerror}", path=path
+        ) from error
+
+
+def _check(described: Description, source: str) -> None:
+    _require(_NAME, described.name, "name", source)
+    for module in described.modules:
+        _require(_FILE_NAME, module, "modules", source)
+    addresses = [_check_function(function, source) for function in described.functions]
+    _distinct(addresses, "functions: address", source)
+    for function in described.functions:
+        if function.behind is not None and function.behind not in addresses:
+            raise _malformed(source, f"functions: {function.address} is behind {function.behind}, which is not there")
+        if function.iommu_group is not None and described.iommu == "none":
+            raise _malformed(source, f"functions: {function.address} has an iommu_group, but iommu is none")
+        _check_no_loop(described, function, source)
+    for parent in described.parents:
+        _require(_FILE_NAME, parent.name, "parents: name", source)
+        _require(_PATH, parent.path, f"parents: {parent.name}: path", source)
+        _check_mdev(parent.mdev, f"parents: {parent.name}", source)
+    _distinct([parent.name for parent in described.parents] + addresses, "parents: name", source)
+    _distinct([parent.path for parent in described.parents], "parents: path", source)
+
+
+def _check_function(function: Function, source: str) -> str:
+    where = f"functions: {function.address}"
+    try:
+        canonical = str(PciAddress.parse(function.address))
+    except BadRequest as error:
+        raise _malformed(source, f"{where}: {error.message}") from error
+    if canonical != function.address:
+        raise _malformed(source, f"{where}: write the address as {canonical}")
+    _require(_ID, function.vendor, f"{where}: vendor", source)
+    _require(_ID, function.device, f"{where}: device", source)
+    _require(_CLASS_ID, function.class_id, f"{where}: class", source)
+    _require(re.compile(rf"{_ID.pattern}:{_ID.pattern}"), function.subsystem, f"{where}: subsystem", source)
+    _require(re.compile(r"[0-9a-f]{2}"), function.revision, f"{where}: revision", source)
+    for driver in (*function.drivers, *filter(None, [function.driver])):
+        _require(_FILE_NAME, driver, f"{where}: driver", source)
+    if function.mdev is not None:
+        _check_mdev(function.mdev, where, source)
+        if function.driver is None:
+            raise _malformed(source, f"{where}: it has mdev types, so name the driver that offers them")
+    return canonical
+
+
+def _check_mdev(mdev: MdevSpec, where: str, source: str) -> None:
+    _require(_FILE_NAME, mdev.driver, f"{where}: mdev: driver", source)
+    for one in mdev.types:
+        _require(_FILE_NAME, one.id, f"{where}: mdev: types: id", source)
+        if one.size < 1:
+            raise _malformed(source, f"{where}: mdev: {one.id}: size is {one.size}, it must be at least 1")
+    _distinct([one.id for one in mdev.types], f"{where}: mdev: types: id", source)
+
+
+def _check_no_loop(described: Description, function: Function, source: str) -> None:
+    seen = {function.address}
+    bridge = function.behind
+    while bridge is not None:
+        if bridge in seen:
+            raise _malformed(source, f"functions: {function.address} is behind itself")
+        seen.add(bridge)
+        above = described.function(bridge)
+        bridge = above.behind if above is not None else None
+
+
+def _require(pattern: re.Pattern[str], text: str, field: str, source: str) -> None:
+    if not pattern.fullmatch(text):
+        raise _malformed(source, f"{field}: {text!r} does not match {pattern.pattern}")
+
+
+def _distinct(names: list[str], field: str, source: str) -> None:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise _malformed(source, f"{field}: {', '.join(twice)} is there twice")
+
+
+def _malformed(source: str, message: str) -> BadRequest:
+    return BadRequest("simulation-malformed", f"the simulated host {source}: {message}", source=source)

@@ -1,0 +1,445 @@
+"""The simulated kernel answers as the real one does (sources: drivers/vfio/mdev, drivers/base, drivers/pci)."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import re
+import threading
+import uuid as uuids
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cantle import simulate
+from cantle.errors import BadRequest, HostError
+from cantle.kernel import iommu, mdev, pci
+from cantle.simulate.tree import Tree
+
+T4 = "0000:af:00.0"
+M40 = "0000:86:00.0"
+NIC = "0000:18:00.0"
+TYPES = f"sys/class/mdev_bus/{T4}/mdev_supported_types"
+FIRST = "11111111-2222-4333-8444-555555555555"
+SECOND = "11111111-2222-4333-8444-666666666666"
+
+
+@pytest.fixture
+def t4(tmp_path: Path) -> simulate.SimulatedRoot:
+    return simulate.build(simulate.load("t4"), tmp_path / "t4")
+
+
+@pytest.fixture
+def mtty(tmp_path: Path) -> simulate.SimulatedRoot:
+    return simulate.build(simulate.load("mtty"), tmp_path / "mtty")
+
+
+def refused(write: Callable[[], None]) -> int | None:
+    with pytest.raises(HostError) as caught:
+        write()
+    assert caught.value.path.startswith("/sys/")
+    return caught.value.errno
+
+
+def offered(root: simulate.SimulatedRoot, parent: str) -> dict[str, int]:
+    return {one.type_id: one.available_instances for one in mdev.types(root, parent)}
+
+
+def everything(root: simulate.SimulatedRoot) -> dict[str, str]:
+    """All files and links, by path."""
+    found = {}
+    for directory, names, files in os.walk(root.path):
+        for name in [*names, *files]:
+            path = Path(directory, name)
+            if path.is_symlink():
+                found[os.path.relpath(path, root.path)] = f"-> {path.readlink()}"
+            elif path.is_file():
+                found[os.path.relpath(path, root.path)] = path.read_text()
+    return found
+
+
+def test_a_fresh_t4_shows_the_card_of_the_worked_example(t4: simulate.SimulatedRoot) -> None:
+    functions, problems = pci.functions(t4)
+    assert problems == []
+    card = next(one for one in functions if str(one.address) == T4)
+    assert (card.vendor_id, card.device_id, card.class_id, card.driver, card.iommu_group) == (
+        "10de",
+        "1eb8",
+        "030200",
+        "nvidia",
+        41,
+    )
+    [offer] = [one for one in mdev.types(t4, T4) if one.type_id == "nvidia-223"]
+    assert (offer.name, offer.device_api, offer.available_instances) == ("GRID T4-2B", "vfio-pci", 8)
+    assert "framebuffer=2048M" in (offer.description or "")
+    assert iommu.enabled(t4)
+    assert mdev.devices(t4) == []
+
+
+def test_the_files_say_the_same_as_the_uevent(t4: simulate.SimulatedRoot) -> None:
+    base = f"sys/bus/pci/devices/{T4}"
+    assert t4.read(f"{base}/class") == "0x030200"
+    assert "PCI_CLASS=30200\nPCI_ID=10DE:1EB8\nPCI_SUBSYS_ID=10DE:12A2\n" in t4.read(f"{base}/uevent")
+    assert t4.read(f"{base}/driver_override") == "(null)"
+    assert t4.link_name(f"sys/class/mdev_bus/{T4}") == T4
+
+
+def test_creating_an_mdev_makes_all_its_files(t4: simulate.SimulatedRoot) -> None:
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    device = f"sys/bus/mdev/devices/{FIRST}"
+    assert t4.link_name(f"{device}/mdev_type") == "nvidia-223"
+    group = t4.link_name(f"{device}/iommu_group")
+    assert t4.names(f"sys/kernel/iommu_groups/{group}/devices") == [FIRST]
+    assert t4.exists(f"dev/vfio/{group}")
+    assert t4.names(f"{TYPES}/nvidia-223/devices") == [FIRST]
+    assert mdev.device(t4, FIRST) == mdev.MdevDevice(FIRST, "nvidia-223", T4)
+
+
+def test_removing_it_leaves_the_host_as_it_was(t4: simulate.SimulatedRoot) -> None:
+    before = everything(t4)
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    t4.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")
+    assert everything(t4) == before
+
+
+def test_on_a_card_of_one_type_at_a_time_its_siblings_drop_to_none_and_come_back(t4: simulate.SimulatedRoot) -> None:
+    before = offered(t4, T4)
+    assert (before["nvidia-222"], before["nvidia-223"], before["nvidia-234"]) == (16, 8, 1)
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    assert offered(t4, T4) == {type_id: 7 if type_id == "nvidia-223" else 0 for type_id in before}
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-222/create", SECOND)) == errno.ENOSPC
+    t4.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1\n")
+    assert offered(t4, T4) == before
+
+
+def test_a_parent_of_mixed_types_shares_its_capacity(mtty: simulate.SimulatedRoot) -> None:
+    types = "sys/class/mdev_bus/mtty/mdev_supported_types"
+    assert offered(mtty, "mtty") == {"mtty-1": 24, "mtty-2": 12}
+    mtty.write(f"{types}/mtty-2/create", FIRST)
+    mtty.write(f"{types}/mtty-1/create", SECOND)
+    assert offered(mtty, "mtty") == {"mtty-1": 21, "mtty-2": 10}
+    assert mdev.device(mtty, FIRST) == mdev.MdevDevice(FIRST, "mtty-2", "mtty")
+
+
+def test_a_full_card_has_no_space_left(t4: simulate.SimulatedRoot) -> None:
+    for number in range(8):
+        t4.write(f"{TYPES}/nvidia-223/create", str(uuids.UUID(int=number + 1)))
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/create", FIRST)) == errno.ENOSPC
+    assert len(mdev.devices(t4)) == 8
+
+
+def test_a_uuid_can_be_used_once(t4: simulate.SimulatedRoot) -> None:
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/create", FIRST)) == errno.EEXIST
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/create", FIRST.upper())) == errno.EEXIST
+
+
+@pytest.mark.parametrize("text", ["", "1", "no-uuid", FIRST + "0", FIRST.replace("-", ""), "../" + FIRST[3:]])
+def test_a_malformed_uuid_is_invalid(t4: simulate.SimulatedRoot, text: str) -> None:
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/create", text)) == errno.EINVAL
+
+
+def test_an_mdev_that_a_guest_holds_is_busy_until_it_lets_go(t4: simulate.SimulatedRoot) -> None:
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    t4.hold(FIRST, pid=77, command="qemu-system-x86")
+    assert refused(lambda: t4.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")) == errno.EBUSY
+    assert t4.read("proc/77/comm") == "qemu-system-x86"
+    t4.let_go(77)
+    t4.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")
+    assert mdev.devices(t4) == []
+
+
+@pytest.mark.parametrize(("text", "answer"), [("yes", errno.EINVAL), ("", errno.EINVAL), ("0", None)])
+def test_remove_takes_a_number_and_a_zero_does_nothing(
+    t4: simulate.SimulatedRoot, text: str, answer: int | None
+) -> None:
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    rel = f"sys/bus/mdev/devices/{FIRST}/remove"
+    if answer is None:
+        t4.write(rel, text)
+    else:
+        assert refused(lambda: t4.write(rel, text)) == answer
+    assert len(mdev.devices(t4)) == 1
+
+
+def test_files_that_are_not_there_or_not_writable_say_so(t4: simulate.SimulatedRoot) -> None:
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-999/create", FIRST)) == errno.ENOENT
+    assert refused(lambda: t4.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")) == errno.ENOENT
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/name", "x")) == errno.EACCES
+
+
+def driver(root: simulate.SimulatedRoot, address: str) -> str | None:
+    return root.link_name(f"sys/bus/pci/devices/{address}/driver")
+
+
+def test_a_card_goes_to_vfio_pci_by_its_override_and_back(t4: simulate.SimulatedRoot) -> None:
+    before = everything(t4)
+    t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "vfio-pci")
+    t4.write("sys/bus/pci/drivers/nvidia/unbind", M40)
+    assert driver(t4, M40) is None
+    assert "DRIVER" not in t4.read(f"sys/bus/pci/devices/{M40}/uevent")
+    t4.write("sys/bus/pci/drivers_probe", M40)
+    assert driver(t4, M40) == "vfio-pci"
+    assert t4.exists("dev/vfio/37")
+    t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "\n")
+    t4.write("sys/bus/pci/drivers/vfio-pci/unbind", M40)
+    t4.write("sys/bus/pci/drivers_probe", f"{M40}\n")
+    assert everything(t4) == before
+
+
+def test_the_driver_core_refuses_as_the_real_one(t4: simulate.SimulatedRoot) -> None:
+    drivers = "sys/bus/pci/drivers"
+    assert refused(lambda: t4.write(f"{drivers}/nouveau/unbind", M40)) == errno.ENODEV
+    assert refused(lambda: t4.write(f"{drivers}/nvidia/unbind", "0000:99:00.0")) == errno.ENODEV
+    assert refused(lambda: t4.write(f"{drivers}/vfio-pci/bind", M40)) == errno.ENODEV
+    assert refused(lambda: t4.write(f"{drivers}/nouveau/bind", M40)) == errno.EBUSY
+    assert refused(lambda: t4.write(f"{drivers}/absent/bind", M40)) == errno.ENOENT
+    assert refused(lambda: t4.write("sys/bus/pci/drivers_probe", "0000:99:00.0")) == errno.ENODEV
+    assert refused(lambda: t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "x" * 5000)) == errno.EINVAL
+
+
+def test_a_probe_that_finds_no_driver_says_nothing(t4: simulate.SimulatedRoot) -> None:
+    t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "absent")
+    t4.write("sys/bus/pci/drivers/nvidia/unbind", M40)
+    t4.write("sys/bus/pci/drivers_probe", M40)
+    assert driver(t4, M40) is None
+
+
+def test_vfio_pci_refuses_a_function_without_a_group(tmp_path: Path) -> None:
+    bare = simulate.description.parse(
+        b'{name: bare, modules: [vfio-pci], functions: [{address: "0000:01:00.0", vendor: "10de", device: "1eb8", class: "030200"}]}',
+        "test",
+    )
+    root = simulate.build(bare, tmp_path / "bare")
+    root.write("sys/bus/pci/devices/0000:01:00.0/driver_override", "vfio-pci")
+    assert refused(lambda: root.write("sys/bus/pci/drivers/vfio-pci/bind", "0000:01:00.0")) == errno.EINVAL
+    root.write("sys/bus/pci/drivers_probe", "0000:01:00.0")
+    assert driver(root, "0000:01:00.0") is None
+
+
+def test_taking_the_drivers_card_away_takes_its_mdevs_and_types_too(t4: simulate.SimulatedRoot) -> None:
+    before = everything(t4)
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    t4.write("sys/bus/pci/drivers/nvidia/unbind", T4)
+    assert mdev.devices(t4) == []
+    assert mdev.parents(t4) == []
+    t4.write("sys/bus/pci/drivers/nvidia/bind", T4)
+    assert everything(t4) == before
+
+
+def test_a_card_whose_mdev_is_held_keeps_its_driver(t4: simulate.SimulatedRoot) -> None:
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    t4.hold(FIRST)
+    assert refused(lambda: t4.write("sys/bus/pci/drivers/nvidia/unbind", T4)) == errno.EBUSY
+    assert len(mdev.devices(t4)) == 1
+
+
+def test_opening_the_directory_again_keeps_its_state(t4: simulate.SimulatedRoot) -> None:
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    again = simulate.build(simulate.load("t4"), t4.path)
+    assert mdev.devices(again) == [mdev.MdevDevice(FIRST, "nvidia-223", T4)]
+    again.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")
+    assert mdev.devices(t4) == []
+
+
+def test_a_reboot_forgets_what_a_reboot_forgets(t4: simulate.SimulatedRoot) -> None:
+    before = everything(t4)
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    t4.hold(FIRST)
+    t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "vfio-pci")
+    t4.write("sys/bus/pci/drivers/nvidia/unbind", M40)
+    simulate.reboot(t4)
+    assert everything(t4) == before
+
+
+def test_a_pulled_card_is_gone_until_the_reboot(t4: simulate.SimulatedRoot) -> None:
+    before = everything(t4)
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    t4.unplug(T4)
+    assert T4 not in t4.names("sys/bus/pci/devices")
+    assert mdev.devices(t4) == []
+    assert mdev.parents(t4) == []
+    simulate.reboot(t4)
+    assert everything(t4) == before
+
+
+def test_a_directory_of_another_description_is_made_anew(tmp_path: Path) -> None:
+    simulate.build(simulate.load("t4"), tmp_path / "host")
+    root = simulate.build(simulate.load("mtty"), tmp_path / "host")
+    assert mdev.parents(root) == ["mtty"]
+    (tmp_path / "host/.simulated/description.json").write_text('{"of": "another version"}')
+    assert mdev.parents(simulate.build(simulate.load("mtty"), tmp_path / "host")) == ["mtty"]
+
+
+def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(BadRequest) as caught:
+        simulate.build(simulate.load("t4"), tmp_path)
+    assert caught.value.code == "simulation-foreign"
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HostError) as caught:
+        simulate.build(simulate.load("t4"), tmp_path / "file" / "t4")
+    assert caught.value.code == "simulation-failed"
+    assert os.listdir(tmp_path) == ["file"]
+
+
+class DyingTree(Tree):
+    """A tree whose process is killed at its nth change."""
+
+    def __init__(self, path: str, left: int) -> None:
+        super().__init__(path)
+        self.left = left
+
+    def _step(self) -> None:
+        if self.left == 0:
+            raise Killed
+        self.left -= 1
+
+    def put(self, rel: str, text: str, mode: int = 0o444) -> None:
+        self._step()
+        super().put(rel, text, mode)
+
+    def link(self, rel: str, target: str) -> None:
+        self._step()
+        super().link(rel, target)
+
+    def remove(self, rel: str) -> None:
+        self._step()
+        super().remove(rel)
+
+
+class Killed(BaseException):
+    """The end of a process."""
+
+
+@pytest.mark.parametrize("verb", ["create", "remove"])
+def test_a_writer_killed_anywhere_leaves_an_mdev_or_none_but_no_half_one(tmp_path: Path, verb: str) -> None:
+    for left in range(60):
+        root = simulate.build(simulate.load("mtty"), tmp_path / str(left))
+        types = "sys/class/mdev_bus/mtty/mdev_supported_types"
+        clean = everything(root)
+        if verb == "remove":
+            root.write(f"{types}/mtty-2/create", FIRST)
+        root.kernel.tree = DyingTree(root.path, left)
+        try:
+            root.write(
+                f"{types}/mtty-2/create" if verb == "create" else f"sys/bus/mdev/devices/{FIRST}/remove",
+                FIRST if verb == "create" else "1",
+            )
+        except Killed:
+            again = simulate.SimulatedRoot(root.path)
+            if mdev.devices(again):
+                assert offered(again, "mtty") == {"mtty-1": 22, "mtty-2": 11}
+                again.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")
+            assert {key: value for key, value in everything(again).items() if not key.endswith(".new")} == clean
+        else:
+            assert left > 3
+            return
+    raise AssertionError("the write never got through")
+
+
+def test_many_threads_get_no_more_than_there_is(t4: simulate.SimulatedRoot) -> None:
+    answers: list[int | None] = []
+
+    def make() -> None:
+        own = simulate.SimulatedRoot(t4.path)
+        try:
+            own.write(f"{TYPES}/nvidia-223/create", str(uuids.uuid4()))
+            answers.append(None)
+        except HostError as error:
+            answers.append(error.errno)
+
+    threads = [threading.Thread(target=make) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(answers, key=str) == [errno.ENOSPC] * 4 + [None] * 8
+    assert len(mdev.devices(t4)) == 8
+
+
+def _fill(path: str) -> None:
+    root = simulate.SimulatedRoot(path)
+    for _ in range(3):
+        root.write(f"{TYPES}/nvidia-222/create", str(uuids.uuid4()))
+
+
+def test_several_processes_share_one_host(t4: simulate.SimulatedRoot) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_fill, args=(t4.path,)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+    assert [process.exitcode for process in processes] == [0, 0]
+    assert offered(t4, T4)["nvidia-222"] == 10
+
+
+def test_a_fault_hits_the_write_it_was_meant_for_once(t4: simulate.SimulatedRoot) -> None:
+    t4.fail(errno.EIO, "/create", nth=2)
+    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/create", SECOND)) == errno.EIO
+    assert len(mdev.devices(t4)) == 1
+    t4.write(f"{TYPES}/nvidia-223/create", SECOND)
+    assert [path.rpartition("/")[2] for path, _ in t4.written] == ["create", "create"]
+
+
+def test_a_fault_may_strike_after_the_work_was_done(t4: simulate.SimulatedRoot) -> None:
+    t4.fail(errno.EIO, "/create", after=True)
+    assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/create", FIRST)) == errno.EIO
+    assert len(mdev.devices(t4)) == 1
+
+
+def test_nothing_can_hold_what_has_no_group(t4: simulate.SimulatedRoot) -> None:
+    with pytest.raises(BadRequest) as caught:
+        t4.hold(SECOND)
+    assert caught.value.code == "simulation-no-group"
+
+
+UUIDS = [str(uuids.UUID(int=number + 1)) for number in range(6)]
+OPERATIONS = st.one_of(
+    st.tuples(st.just("create"), st.sampled_from(["mtty-1", "mtty-2", "mtty-9"]), st.sampled_from(UUIDS)),
+    st.tuples(st.just("remove"), st.just(""), st.sampled_from(UUIDS)),
+    st.tuples(st.just("reboot"), st.just(""), st.just("")),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(OPERATIONS, max_size=25))
+def test_any_sequence_of_writes_keeps_the_books_right(
+    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, str]]
+) -> None:
+    small = re.sub(
+        r"capacity: 24", "capacity: 5", Path(simulate.__file__).with_name("hosts").joinpath("mtty.yaml").read_text()
+    )
+    root = simulate.build(simulate.description.parse(small.encode(), "small"), tmp_path_factory.mktemp("mtty") / "host")
+    sizes = {"mtty-1": 1, "mtty-2": 2}
+    alive: dict[str, str] = {}
+    for verb, type_id, uuid in operations:
+        if verb == "reboot":
+            simulate.reboot(root)
+            alive.clear()
+            continue
+        left = 5 - sum(sizes[one] for one in alive.values())
+        if verb == "create":
+            rel, text = f"sys/class/mdev_bus/mtty/mdev_supported_types/{type_id}/create", uuid
+            fits = type_id in sizes and uuid not in alive and sizes[type_id] <= left
+        else:
+            rel, text = f"sys/bus/mdev/devices/{uuid}/remove", "1"
+            fits = uuid in alive
+        if fits:
+            root.write(rel, text)
+            alive = {**alive, uuid: type_id} if verb == "create" else {key: alive[key] for key in alive if key != uuid}
+        else:
+            assert refused(lambda: root.write(rel, text)) in (errno.ENOENT, errno.EEXIST, errno.ENOSPC)  # noqa: B023
+        left = 5 - sum(sizes[one] for one in alive.values())
+        assert offered(root, "mtty") == {"mtty-1": left, "mtty-2": left // 2}
+        assert {one.uuid: one.type_id for one in mdev.devices(root)} == alive
