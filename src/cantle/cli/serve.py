@@ -33,6 +33,7 @@ from cantle.cli.state_dir import StateDir
 from cantle.cli.state_dir import default as default_state_dir
 from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
+from cantle.conf import files as conf_files
 from cantle.keeper.keep import keep
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
@@ -43,9 +44,6 @@ from cantle.store.database import Database
 from cantle.store.upgrade import upgrade_in_child
 
 _log = logging.getLogger(__name__)
-
-#: Read when no --config-file is given and it exists.
-SYSTEM_CONFIG = Path("/etc/cantle/cantle.conf")
 
 #: Requests of clients served at once.
 PUBLIC_THREADS = 12
@@ -104,18 +102,49 @@ def serve(
       cantle serve --simulate t4 --simulated-only --state-dir ./state
       cantle serve --listen 127.0.0.1:0 --config-file ./cantle.conf
     """
-    paths = list(config_files) or [str(path) for path in [SYSTEM_CONFIG] if path.exists()]
-    verbose = bool(click.get_current_context().find_root().params.get("verbose"))
-    logs.configure(as_json=False, level="INFO" if verbose else "WARNING")
-    place = Address.parse(address)
-    settings = conf_api.load(paths)
-    check_reach(place, settings)
-    types = conf_devices.load(paths)
-    for warning in types.warnings:
+    files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
+    conf = conf_files.read(files, directories)
+    plan = Plan(
+        state_dir or default_state_dir(),
+        Address.parse(address),
+        conf_api.public_settings(conf),
+        conf_api.agents_settings(conf),
+        conf.database.connection,
+        conf_devices.load(files),
+        choose_hosts(simulated, own=not simulated_only),
+    )
+    logs.configure(as_json=conf.use_json, level=_log_level(debug=conf.debug))
+    check_reach(plan.place, plan.settings)
+    for warning in plan.types.warnings:
         _log.warning("%s", warning)
-    hosts = choose_hosts(simulated, own=not simulated_only)
     with contextlib.ExitStack() as stack:
-        _run(stack, state_dir or default_state_dir(), place, settings, types, hosts)
+        _run(stack, plan)
+
+
+def _log_level(*, debug: bool) -> str:
+    verbose = click.get_current_context().find_root().params.get("verbose")
+    return "DEBUG" if debug else "INFO" if verbose else "WARNING"
+
+
+@dataclass(frozen=True, slots=True)
+class HostChoice:
+    """A host whose agent runs in this process; without a description it is this machine."""
+
+    name: str
+    description: Description | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run, checked as far as it can be before anything is made."""
+
+    state_dir: Path
+    place: Address
+    settings: Settings
+    agents_settings: Settings
+    database_url: str | None
+    types: EnabledTypes
+    hosts: Sequence[HostChoice]
 
 
 def check_reach(place: Address, settings: Settings) -> None:
@@ -129,14 +158,6 @@ def check_reach(place: Address, settings: Settings) -> None:
             f"--listen {place.host}:{place.port} can be reached from other machines, and with [api] auth = none whoever "
             "reaches it is an administrator. Listen on 127.0.0.1, or turn on [api] auth = keystone.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class HostChoice:
-    """A host whose agent runs in this process; without a description it is this machine."""
-
-    name: str
-    description: Description | None = None
 
 
 def choose_hosts(simulated: Sequence[str], *, own: bool) -> list[HostChoice]:
@@ -158,30 +179,23 @@ def choose_hosts(simulated: Sequence[str], *, own: bool) -> list[HostChoice]:
     return chosen
 
 
-def _run(
-    stack: contextlib.ExitStack,
-    state_dir: Path,
-    place: Address,
-    settings: Settings,
-    types: EnabledTypes,
-    hosts: Sequence[HostChoice],
-) -> None:
+def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     """Start all parts in order, wait for a signal, end them in reverse. The stack undoes what was done when a step fails."""
-    public = HttpServer(place, threads=PUBLIC_THREADS, name="cantle")
+    public = HttpServer(plan.place, threads=PUBLIC_THREADS, name="cantle")
     stack.callback(public.stop)
-    inner = HttpServer(Address("127.0.0.1", 0), threads=len(hosts) + SPARE_AGENT_THREADS, name="cantle-agents")
+    inner = HttpServer(Address("127.0.0.1", 0), threads=len(plan.hosts) + SPARE_AGENT_THREADS, name="cantle-agents")
     stack.callback(inner.stop)
-    state = StateDir(state_dir)
+    state = StateDir(plan.state_dir)
     stack.callback(state.close)
 
-    url = f"sqlite:///{state.path / 'cantle.db'}"
+    url = plan.database_url or f"sqlite:///{state.path / 'cantle.db'}"
     upgrade_in_child(url)
     database = Database.open(url)
     stack.callback(database.close)
 
     # Whoever may call the agents' listener may speak for hosts; the secret keeps other users of this machine out.
     token = secrets.token_urlsafe(32)
-    inner_settings = dataclasses.replace(settings, agents_token=token, parked_slots=len(hosts))
+    inner_settings = dataclasses.replace(plan.agents_settings, agents_token=token, parked_slots=len(plan.hosts))
     parts = Parts()
     agents = [
         Agent(
@@ -189,11 +203,11 @@ def _run(
             root=_root(host, state),
             server_url=inner.address.url,
             state_dir=state.child("agents", host.name),
-            enabled_types=types,
+            enabled_types=plan.types,
             stop=parts.stop,
             token=token,
         )
-        for host in hosts
+        for host in plan.hosts
     ]
     stack.callback(parts.join)
     stack.callback(database.wakeups.stop)  # so that waiting requests are answered now
@@ -201,9 +215,9 @@ def _run(
     with parts.signals():
         parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
         parts.start("keeper", lambda: keep(database, parts.stop))
-        for host, agent in zip(hosts, agents, strict=True):
+        for host, agent in zip(plan.hosts, agents, strict=True):
             parts.start(f"agent of {host.name}", agent.run)
-        parts.start("listener", lambda: public.serve(public_app(database, settings)))
+        parts.start("listener", lambda: public.serve(public_app(database, plan.settings)))
         click.echo(f"cantle is serving on {public.address.url} (state {state.path})")
         sys.stdout.flush()
         notify("READY=1")
