@@ -1,0 +1,1 @@
+"""What agents call: inventory, work, results (structs of :mod:`cantle.wire`)."""

@@ -1,0 +1,63 @@
+"""The two WSGI applications: one for clients, one for the agents of hosts.
+
+The layers of each, from the outside in, and why in this order:
+
+1. :class:`Frame`: gives the request its id first, so that every later refusal, log line and answer carries it; catches what
+   the layers below let through; turns away what may not knock at all (auth none: other machines, web pages), before anything
+   is parsed.
+2. Keystone's ``auth_token`` (auth keystone only): removes identity headers a client may have forged and writes its own. It
+   delays its decision, because discovery documents and health need no token; the dispatcher decides.
+3. The dispatcher: route, microversion, policy, arguments, body, handler. Policy comes before the body is read, so that a
+   stranger cannot make us parse.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from cantle.api import admission, dispatch, routes
+from cantle.api.call import Site
+from cantle.api.frame import Frame, WsgiApp
+from cantle.api.identity import AgentIdentity, local_admin
+from cantle.api.parking import Parking
+from cantle.api.policy import Policy
+from cantle.api.settings import Auth, Settings
+from cantle.store.database import Database
+
+_log = logging.getLogger(__name__)
+
+
+def public_app(db: Database, settings: Settings) -> WsgiApp:
+    """The application for clients: the accelerator API v2, our own v1, health.
+
+    :raises BadConfig: ``bad-policy-file``, ``keystone-not-configured``, ``keystone-not-installed``.
+    """
+    policy = Policy(settings.policy_file)
+    parking = Parking(settings.parked_slots)
+    if settings.auth is Auth.KEYSTONE:
+        from cantle.api import keystone  # noqa: PLC0415 (an extra: imported only when asked for)
+
+        site = Site(db, settings, policy, keystone.identity(settings), parking)
+        return Frame(keystone.protect(dispatch.build(routes.PUBLIC_ROUTES, site), settings), admission.anyone)
+    _log.warning(
+        "Authentication is off ([api] auth = none): everybody on this machine is an administrator%s.",
+        ", and so is everybody who can reach it" if settings.allow_remote else "; other machines are refused",
+    )
+    site = Site(db, settings, policy, local_admin, parking)
+    return Frame(dispatch.build(routes.PUBLIC_ROUTES, site), _this_machine(settings))
+
+
+def agents_app(db: Database, settings: Settings) -> WsgiApp:
+    """The application for agents. With ``agents_token`` they are known by it; without, only this machine's are answered.
+
+    :raises BadConfig: ``bad-policy-file``.
+    """
+    site = Site(
+        db, settings, Policy(settings.policy_file), AgentIdentity(settings.agents_token), Parking(settings.parked_slots)
+    )
+    admit = admission.anyone if settings.agents_token else _this_machine(settings)
+    return Frame(dispatch.build(routes.AGENT_ROUTES, site), admit)
+
+
+def _this_machine(settings: Settings) -> admission.Admit:
+    return admission.this_machine(allow_remote=settings.allow_remote, allowed_hosts=settings.allowed_hosts)

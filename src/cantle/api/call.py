@@ -1,0 +1,56 @@
+"""What a handler gets: the request, already identified, authorized and checked; and what is the same for all requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from cantle.api.parking import Parking
+from cantle.api.policy import Policy
+from cantle.api.settings import Settings
+from cantle.model.identity import Identity
+from cantle.store.database import Database
+
+#: Reads the caller off a WSGI environment. Raises :class:`cantle.errors.Unauthorized` for nobody.
+Identify = Callable[[dict[str, Any]], Identity]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What all requests of one application share."""
+
+    db: Database
+    settings: Settings
+    policy: Policy
+    identify: Identify
+    parking: Parking
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, past all checks that need no database.
+
+    :param base: what links start with: no trailing slash, ``http://127.0.0.1:6666``.
+    :param path: the path asked for, without the mount point: ``/v2/devices``.
+    :param minor: N of the accelerator API's microversion 2.N; always 0 outside v2.
+    :param params: the parts of the path, by the names in the route's template.
+    :param query: an instance of the route's query struct.
+    :param body: an instance of the route's body type, None where it takes none.
+    :param headers: extra headers for the answer; the handler adds to them.
+    """
+
+    site: Site
+    who: Identity
+    base: str
+    path: str
+    minor: int
+    params: dict[str, str]
+    query: Any
+    body: Any
+    headers: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def db(self) -> Database:
+        """The site's database."""
+        return self.site.db

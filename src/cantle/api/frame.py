@@ -1,0 +1,68 @@
+"""The outermost WSGI layer: what every answer has, even those of requests that get no further."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cantle.api import fault, request_id
+from cantle.api.admission import Admit
+from cantle.api.logs import REQUEST_ID
+from cantle.errors import CantleError
+
+WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+_log = logging.getLogger(__name__)
+_access = logging.getLogger("cantle.api.access")
+
+
+class Frame:
+    """Gives each request its id, turns away what is not admitted, logs one line per request, and lets no exception reach the server."""
+
+    def __init__(self, app: WsgiApp, admit: Admit) -> None:
+        self._app = app
+        self._admit = admit
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """WSGI."""
+        name = request_id.assign(environ)
+        REQUEST_ID.set(name)
+        started = time.perf_counter()
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            headers.append((request_id.HEADER, name))
+            if _access.isEnabledFor(logging.INFO):
+                _log_access(environ, status, time.perf_counter() - started)
+            return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
+
+        try:
+            self._admit(environ)
+            return self._app(environ, start)
+        except CantleError as error:
+            return refuse(environ, start, error, name)
+        except Exception:  # noqa: BLE001 (the last line: a server would show the traceback, or a bare 500 without an id)
+            _log.exception("%s %s failed", environ["REQUEST_METHOD"], environ.get("PATH_INFO"))
+            return refuse(environ, start, fault.internal(name), name)
+
+
+def refuse(environ: dict[str, Any], start: Any, error: CantleError, name: str) -> Iterable[bytes]:
+    """Answer ``error`` for the request called ``name``."""
+    body, content_type = fault.render(environ.get("PATH_INFO", ""), error, name)
+    headers = [*fault.headers(error).items(), ("Content-Type", content_type), ("Content-Length", str(len(body)))]
+    start(fault.status_line(error.status), headers)
+    return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+
+def _log_access(environ: dict[str, Any], status: str, seconds: float) -> None:
+    method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
+    milliseconds = round(seconds * 1000, 1)
+    _access.info(
+        "%s %s %s %sms",
+        method,
+        path,
+        status[:3],
+        milliseconds,
+        extra={"method": method, "path": path, "status": int(status[:3]), "duration_ms": milliseconds},
+    )

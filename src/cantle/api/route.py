@@ -1,0 +1,45 @@
+"""One line of the table of routes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from cantle.api.call import Call
+from cantle.api.query import NoQuery
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """A request we answer.
+
+    :param method: ``GET``.
+    :param path: falcon's template: ``/v2/devices/{uuid}``.
+    :param rule: the policy rule that guards it; there is no default, so that none is forgotten.
+    :param handler: called with a :class:`Call`; returns what is encoded as the body, or None for an empty one.
+    :param says: one sentence for the API's description.
+    :param query: struct of the arguments it knows.
+    :param body: type of the body, None for a request without one.
+    :param answer: type of the answer, None for an empty one; for the API's description.
+    :param status: of success.
+    :param from_agent: the body is an agent's: larger, and read without the checks that clients' bodies need.
+    """
+
+    method: str
+    path: str
+    rule: str
+    handler: Callable[[Call], object | None]
+    says: str
+    query: type[msgspec.Struct] = NoQuery
+    body: Any = None
+    answer: Any = None
+    status: int = 200
+    from_agent: bool = False
+
+    @property
+    def is_v2(self) -> bool:
+        """Whether it is part of the accelerator API proper, with its microversions; discovery documents are not."""
+        return self.path.startswith("/v2/")

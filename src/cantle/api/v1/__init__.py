@@ -1,0 +1,1 @@
+"""Our own API: hosts, devices, capacity, leases."""

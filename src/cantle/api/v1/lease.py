@@ -1,0 +1,127 @@
+"""``/v1/leases``: all the accelerators of one workload, with an owner and an optional end."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Annotated
+
+import msgspec
+
+from cantle.api.call import Call
+from cantle.api.parking import retry_after
+from cantle.api.query import PageQuery
+from cantle.api.v2 import arq
+from cantle.api.v2.resource import Link, next_links, page, stamp
+from cantle.engine import lease as engine
+from cantle.errors import BadRequest
+from cantle.model.lease import Lease
+from cantle.model.uuids import checked
+
+
+class LeaseQuery(PageQuery, frozen=True, kw_only=True):
+    """``include_released``: also those that are over."""
+
+    include_released: bool = False
+
+
+class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``wait``: seconds to wait for the lease to settle."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0)] = 0
+
+
+class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client sends. ``host`` None: any; ``count`` times the profile's accelerators; ``expires_at`` with its offset from UTC."""
+
+    profile: str
+    host: str | None = None
+    count: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
+    workload: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    expires_at: dt.datetime | None = None
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """A lease on the wire."""
+
+    uuid: str
+    state: str
+    profile_name: str
+    project_id: str | None
+    owner: str
+    workload: str
+    hostname: str
+    created_at: str | None
+    updated_at: str | None
+    expires_at: str | None
+    arqs: list[arq.Shape]
+
+
+class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A list of leases."""
+
+    leases: list[Shape]
+    leases_links: list[Link] = []
+
+
+def list_all(call: Call) -> Listed:
+    """The caller's leases."""
+    asked: LeaseQuery = call.query
+    limits = page(call)
+    found = engine.list_leases(call.db, call.who, page=limits, include_released=asked.include_released)
+    return Listed([_shape(call, lease) for lease in found], next_links(call, limits.limit, found))
+
+
+def show(call: Call) -> Shape:
+    """One lease, at once or as soon as it settles. Where all waiting places are taken, at once and with a ``Retry-After``."""
+    asked: WaitQuery = call.query
+    uuid = _uuid(call)
+    if not asked.wait:
+        return _shape(call, engine.get_lease(call.db, call.who, uuid))
+    with call.site.parking.place() as free:
+        if not free:
+            call.headers["Retry-After"] = str(retry_after())
+            return _shape(call, engine.get_lease(call.db, call.who, uuid))
+        seconds = min(asked.wait, call.site.settings.longest_wait)
+        return _shape(call, engine.wait_lease(call.db, call.who, uuid, seconds=seconds))
+
+
+def create(call: Call) -> Shape:
+    """Choose a host, claim, and return the lease while the host makes the units ready."""
+    new: NewLease = call.body
+    if new.expires_at is not None and new.expires_at.tzinfo is None:
+        raise BadRequest("expiry-without-zone", "expires_at needs its offset from UTC, as in 2027-01-31T18:00:00Z.")
+    made = engine.create_lease(
+        call.db,
+        call.who,
+        profile_name=new.profile,
+        hostname=new.host,
+        count=new.count,
+        workload=new.workload,
+        expires_at=None if new.expires_at is None else new.expires_at.astimezone(dt.UTC),
+    )
+    return _shape(call, made)
+
+
+def release(call: Call) -> Shape:
+    """Give it back; the units are free again when their hosts have taken them back."""
+    return _shape(call, engine.release_lease(call.db, call.who, _uuid(call)))
+
+
+def _uuid(call: Call) -> str:
+    return checked(call.params["uuid"], "The lease's uuid")
+
+
+def _shape(call: Call, lease: Lease) -> Shape:
+    return Shape(
+        uuid=lease.uuid,
+        state=lease.state,
+        profile_name=lease.profile_name,
+        project_id=lease.project_id,
+        owner=lease.owner,
+        workload=lease.workload,
+        hostname=lease.hostname,
+        created_at=stamp(lease.created_at),
+        updated_at=stamp(lease.updated_at),
+        expires_at=stamp(lease.expires_at),
+        arqs=[arq.shape(call, request) for request in lease.arqs],
+    )

@@ -1,0 +1,106 @@
+"""The body of ``PATCH /v2/accelerator_requests``: ``{"<uuid>": [{"path", "op", "value"}, …], …}``, read into binds or unbinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cantle.api import microversion
+from cantle.api.call import Call
+from cantle.engine.bind import Bind, Unbind
+from cantle.errors import BadRequest, Forbidden
+from cantle.model.uuids import checked
+
+#: Nova's words on this refusal are searched for by clients' tests.
+SERVICE_TOKEN_TEXT = "This operation requires a service token. Use the Compute API to manage instance accelerators."  # noqa: S105
+
+_NEEDED = ("/hostname", "/device_rp_uuid", "/instance_uuid")
+_PROJECT = "/project_id"
+
+
+class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One step of a JSON patch; ``value`` may be anything in a ``remove``."""
+
+    op: str
+    path: str
+    value: Any = None
+
+
+def read(call: Call) -> tuple[list[Bind], list[Unbind]]:
+    """The binds of a body of ``add``, or the unbinds of one of ``remove``; never both.
+
+    :raises BadRequest: ``patch-empty``, ``patch-mixed``, ``patch-path``, ``patch-value``, ``not-a-uuid``.
+    :raises NotAcceptable: ``microversion-too-low``. :raises Forbidden: ``service-token-needed``, ``project-by-admin-only``.
+    """
+    patches: dict[str, list[Op]] = call.body
+    kind = _kind(patches)
+    if not call.who.is_service:
+        raise Forbidden("service-token-needed", SERVICE_TOKEN_TEXT)
+    uuids = {text: checked(text, "The accelerator request's uuid") for text in patches}
+    if len(set(uuids.values())) < len(uuids):
+        raise BadRequest("patch-path", "The body names one accelerator request twice.")
+    for text, ops in patches.items():
+        _check_paths(text, ops)
+    if kind == "remove":
+        return [], [Unbind(uuid) for uuid in uuids.values()]
+    return [_bind(call, uuids[text], {op.path: op.value for op in ops}) for text, ops in patches.items()], []
+
+
+def _kind(patches: dict[str, list[Op]]) -> str:
+    """``add`` or ``remove``."""
+    if not patches or not all(patches.values()):
+        raise BadRequest(
+            "patch-empty", "The body must name at least one accelerator request, each with at least one operation."
+        )
+    kinds = {op.op for ops in patches.values() for op in ops}
+    unknown = kinds - {"add", "remove"}
+    if unknown:
+        raise BadRequest(
+            "patch-mixed", f"The operation '{min(unknown)}' is not known; 'add' binds and 'remove' unbinds."
+        )
+    if len(kinds) > 1:
+        raise BadRequest(
+            "patch-mixed", "The body has both 'add' and 'remove'; bind and unbind in requests of their own."
+        )
+    return kinds.pop()
+
+
+def _check_paths(uuid: str, ops: list[Op]) -> None:
+    paths = [op.path for op in ops]
+    for path in paths:
+        if path not in (*_NEEDED, _PROJECT):
+            raise BadRequest(
+                "patch-path",
+                f"The path '{path}' of {uuid} is not known; there are {', '.join(_NEEDED)} and {_PROJECT}.",
+            )
+    if len(set(paths)) < len(paths):
+        raise BadRequest("patch-path", f"The operations of {uuid} name one path twice.")
+
+
+def _bind(call: Call, uuid: str, values: dict[str, Any]) -> Bind:
+    missing = [path for path in _NEEDED if path not in values]
+    if missing:
+        raise BadRequest("patch-path", f"Binding {uuid} needs {', '.join(missing)} too.")
+    project_id = None
+    if _PROJECT in values:
+        microversion.needed(call.minor, microversion.PROJECT_IN_BIND, f"The path '{_PROJECT}'")
+        if not call.who.is_admin:
+            raise Forbidden(
+                "project-by-admin-only", f"Only an administrator may set '{_PROJECT}' of an accelerator request."
+            )
+        project_id = _text(uuid, _PROJECT, values)
+    return Bind(
+        arq_uuid=uuid,
+        hostname=_text(uuid, "/hostname", values),
+        device_rp_uuid=checked(_text(uuid, "/device_rp_uuid", values), "device_rp_uuid"),
+        instance_uuid=checked(_text(uuid, "/instance_uuid", values), "instance_uuid"),
+        project_id=project_id,
+    )
+
+
+def _text(uuid: str, path: str, values: dict[str, Any]) -> str:
+    value = values[path]
+    if not isinstance(value, str) or not value or len(value) > 255:
+        raise BadRequest("patch-value", f"The value of '{path}' for {uuid} must be a text of 1 to 255 characters.")
+    return value

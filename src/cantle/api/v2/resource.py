@@ -1,0 +1,46 @@
+"""What all resources of the accelerator API share: links, times, pages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from cantle.api.call import Call
+from cantle.api.query import PageQuery
+from cantle.model.page import Page
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A link; ``rel`` is ``self``, ``bookmark`` or ``next``."""
+
+    href: str
+    rel: str
+
+
+def self_link(call: Call, collection: str, name: str) -> list[Link]:
+    """The ``links`` of the resource ``name`` of ``collection``."""
+    return [Link(f"{call.base}/v2/{collection}/{name}", "self")]
+
+
+def stamp(time: dt.datetime | None) -> str | None:
+    """``2026-11-30T10:38:33+00:00`` from an aware time in UTC."""
+    return None if time is None else time.isoformat(timespec="seconds")
+
+
+def page(call: Call) -> Page:
+    """The part of the list asked for."""
+    asked: PageQuery = call.query
+    return asked.page(call.site.settings.page_limit)
+
+
+def next_links(call: Call, limit: int | None, items: Sequence[Any]) -> list[Link]:
+    """A link to the next page when this one is full; ``items`` have a ``uuid``. Empty for a list asked for as a whole."""
+    if limit is None or len(items) < limit:
+        return []
+    arguments = {name: value for name, value in msgspec.structs.asdict(call.query).items() if value is not None}
+    arguments.update(limit=limit, marker=items[-1].uuid)
+    return [Link(f"{call.base}{call.path}?{urlencode(arguments)}", "next")]

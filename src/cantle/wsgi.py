@@ -1,0 +1,73 @@
+"""WSGI entry points for gunicorn, uwsgi and mod_wsgi: ``cantle.wsgi:application`` for clients, ``cantle.wsgi:agents`` for agents.
+
+Both read ``/etc/cantle/cantle.conf`` and ``/etc/cantle/cantle.conf.d/`` (or what the environment variable ``CANTLE_CONFIG`` names)
+when they are first used, not when this module is imported: a server that forks its workers opens the database in each of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from oslo_config import cfg
+
+from cantle.api import logs, request_id
+from cantle.api.app import agents_app, public_app
+from cantle.api.frame import refuse
+from cantle.conf import api, files
+from cantle.errors import CantleError, Unavailable
+from cantle.store.database import Database
+
+_log = logging.getLogger(__name__)
+
+_NOT_STARTED = Unavailable("not-started", "This service cannot start with its configuration; its log says why.")
+
+_WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
+
+
+class _Lazy:
+    """A WSGI application made at its first request. While it cannot be made, requests are answered 503, and each tries again."""
+
+    def __init__(self, make: Callable[[cfg.ConfigOpts], _WsgiApp]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._app: _WsgiApp | None = None
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """WSGI."""
+        try:
+            app = self.load()
+        except CantleError as error:
+            _log.error("This service cannot start: %s (%s)", error.message, error.code)
+            return refuse(environ, start_response, _NOT_STARTED, request_id.assign(environ))
+        return app(environ, start_response)
+
+    def load(self) -> _WsgiApp:
+        """The application, made now if it is not yet. For servers' post-fork hooks, so that a bad configuration shows at start.
+
+        :raises cantle.errors.CantleError: what is wrong with the configuration or the database.
+        """
+        with self._lock:
+            if self._app is None:
+                conf = files.read(*files.usual_places())
+                api.register(conf)
+                logs.configure(as_json=conf.use_json, level="DEBUG" if conf.debug else "INFO")
+                self._app = self._make(conf)
+            return self._app
+
+
+# The schema is not looked at here: with the database away the process is up and says so at /healthz, but not at /readyz.
+def _make_public(conf: cfg.ConfigOpts) -> _WsgiApp:
+    settings = api.public_settings(conf)
+    return public_app(Database.open(api.database_url(conf), check=False), settings)
+
+
+def _make_agents(conf: cfg.ConfigOpts) -> _WsgiApp:
+    settings = api.agents_settings(conf)
+    return agents_app(Database.open(api.database_url(conf), check=False), settings)
+
+
+application = _Lazy(_make_public)
+agents = _Lazy(_make_agents)
