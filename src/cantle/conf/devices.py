@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import itertools
 from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
+from cantle.conf import files
 from cantle.errors import BadConfig
 from cantle.model.enabled_types import (
     SECTION_OPTIONS,
@@ -56,46 +58,33 @@ TYPE_OPTIONS: tuple[cfg.Opt, ...] = (
 )
 
 
-def load(paths: Sequence[str], *, parent_exists: Callable[[str], bool] | None = None) -> EnabledTypes:
-    """Read the files, later ones overriding earlier ones, and check them.
+def load(
+    paths: Sequence[str],
+    directories: Sequence[str] = (),
+    *,
+    parent_exists: Callable[[str], bool] | None = None,
+) -> EnabledTypes:
+    """Read files, then the ``*.conf`` of directories, later ones overriding earlier ones, and check what they say.
 
     :param parent_exists: see :func:`cantle.model.enabled_types.build`.
     :raises BadConfig: ``config-file-missing``, ``config-file-unreadable``, ``config-file-malformed``, or whatever ``build`` refuses.
     """
-    conf = _open(paths)
+    conf = files.read(paths, directories)
     for section, options in ENABLING_OPTIONS.items():
         conf.register_opts(options, group=section)
     try:
         enablings = [
-            Enabling(section, option.name, conf[section][option.name], _file(conf, option.name, section))
+            Enabling(section, option.name, conf[section][option.name], _origin(conf, option.name, section))
             for section, options in ENABLING_OPTIONS.items()
             for option in options
         ]
-        sections = [_section(conf, name, paths) for name in _type_sections(conf)]
+        inside = [path for place in directories for path in sorted(glob.glob(f"{glob.escape(place)}/*.conf"))]
+        sections = [_section(conf, name, [*paths, *inside]) for name in _type_sections(conf)]
     except cfg.Error as error:  # such as a $name that stands for nothing
-        raise BadConfig("config-file-malformed", f"a value in {', '.join(paths)} cannot be read: {error}") from error
+        raise BadConfig(
+            "config-file-malformed", f"a value in {', '.join([*paths, *directories])} cannot be read: {error}"
+        ) from error
     return build(enablings, sections, parent_exists=parent_exists)
-
-
-def _open(paths: Sequence[str]) -> cfg.ConfigOpts:
-    conf = cfg.ConfigOpts()
-    try:
-        conf(args=[], project="cantle", default_config_files=list(paths), default_config_dirs=[])
-    except cfg.ConfigFilesNotFoundError as error:
-        files = ", ".join(error.config_files)
-        raise BadConfig(
-            "config-file-missing", f"there is no configuration file {files}", files=error.config_files
-        ) from error
-    except cfg.ConfigFilesPermissionDeniedError as error:
-        files = ", ".join(error.config_files)
-        raise BadConfig(
-            "config-file-unreadable",
-            f"this user may not read the configuration file {files}; change its owner or mode",
-            files=error.config_files,
-        ) from error
-    except (cfg.ConfigFileParseError, UnicodeDecodeError, OSError) as error:
-        raise BadConfig("config-file-malformed", f"a configuration file cannot be read: {error}") from error
-    return conf
 
 
 def _type_sections(conf: cfg.ConfigOpts) -> list[str]:
@@ -105,8 +94,8 @@ def _type_sections(conf: cfg.ConfigOpts) -> list[str]:
 def _section(conf: cfg.ConfigOpts, name: str, paths: Sequence[str]) -> TypeSection:
     """What a type's section says. Options nobody registered are listed too, for a misspelt one must not go unseen."""
     conf.register_opts(TYPE_OPTIONS, group=name)
-    options = {option: conf[name][option] for option in SECTION_OPTIONS if _file(conf, option, name) is not None}
-    file = next((_file(conf, option, name) for option in options), None)
+    options = {option: conf[name][option] for option in SECTION_OPTIONS if _origin(conf, option, name) is not None}
+    file = next((_origin(conf, option, name) for option in options), None)
     for path in paths:
         raw: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(path, raw).parse()
@@ -117,7 +106,7 @@ def _section(conf: cfg.ConfigOpts, name: str, paths: Sequence[str]) -> TypeSecti
     return TypeSection(name, options, file)
 
 
-def _file(conf: cfg.ConfigOpts, option: str, section: str) -> str | None:
+def _origin(conf: cfg.ConfigOpts, option: str, section: str) -> str | None:
     """The file (or environment variable) an option was set in; None when it has its default."""
     place = conf.get_location(option, section)
     if place is None or not place.location.is_user_controlled:

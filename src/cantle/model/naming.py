@@ -21,6 +21,8 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
+from cantle.model.classify import vendor_word
+
 #: Placement's limit for the name of a trait or resource class.
 MAX_NAME = 255
 
@@ -29,19 +31,6 @@ OWNER_TRAIT = "OWNER_CYBORG"
 
 _PREFIX = "CUSTOM_"
 _OTHERS = re.compile(r"[^0-9A-Za-z]+")
-
-#: Makers by PCI vendor id (pcisig.com/membership): the word that stands in traits. Adding one changes traits, so only with a release note.
-VENDOR_WORDS: Mapping[str, str] = {
-    "1002": "AMD",
-    "10de": "NVIDIA",
-    "10ee": "XILINX",
-    "1bd4": "INSPUR",
-    "1da3": "HABANA",
-    "1ed5": "MOORE_THREADS",
-    "1e36": "ENFLAME",
-    "19e5": "HUAWEI",
-    "8086": "INTEL",
-}
 
 #: Vendor word of parents that are no PCI function.
 NO_PCI_VENDOR = "MDEV"
@@ -109,11 +98,6 @@ def mdev_type_traits(vendor: str, product: str, names: Mapping[str, str | None])
             return traits
         for type_id in clashing:
             chosen[type_id] += 1
-
-
-def vendor_word(vendor_id: str) -> str:
-    """The maker's word for a PCI vendor id (four hex digits); the digits themselves for makers not in the table."""
-    return VENDOR_WORDS.get(vendor_id.lower(), vendor_id.upper())
 
 
 def driver_word(type_id: str) -> str:

@@ -97,7 +97,10 @@ class Parent(_Part, frozen=True):
 
 
 class Description(_Part, frozen=True):
-    """A whole host. ``modules`` are loaded kernel modules besides the drivers; ``cmdline`` is what the kernel was started with."""
+    """A whole host. ``modules`` are loaded kernel modules besides the drivers; ``cmdline`` is what the kernel was started with.
+
+    :param names: what its ``pci.ids`` says: a vendor's name by ``10de``, a device's by ``10de:1eb8``.
+    """
 
     name: str
     summary: str = ""
@@ -106,6 +109,7 @@ class Description(_Part, frozen=True):
     modules: tuple[str, ...] = ()
     functions: tuple[Function, ...] = ()
     parents: tuple[Parent, ...] = ()
+    names: dict[str, str] = {}
 
     def function(self, address: str) -> Function | None:
         """The function at an address in sysfs's form."""
@@ -162,6 +166,9 @@ def _check(described: Description, source: str) -> None:
     _require(_NAME, described.name, "name", source)
     for module in described.modules:
         _require(_FILE_NAME, module, "modules", source)
+    for key, words in described.names.items():
+        _require(re.compile(rf"{_ID.pattern}(:{_ID.pattern})?"), key, "names", source)
+        _require(re.compile(r"[ -~]{1,200}"), words, f"names: {key}", source)
     addresses = [_check_function(function, source) for function in described.functions]
     _distinct(addresses, "functions: address", source)
     for function in described.functions:

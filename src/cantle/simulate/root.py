@@ -122,6 +122,7 @@ class SimulatedRoot(Root):
             self._tree.remove(name)
         for name in KERNEL_DIRECTORIES:
             os.rename(fresh.place(name), self._tree.place(name))
+        fresh.remove("")
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:

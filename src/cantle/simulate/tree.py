@@ -21,6 +21,7 @@ IOMMU_GROUPS = "sys/kernel/iommu_groups"
 VFIO_NODES = "dev/vfio"
 PASSTHROUGH_DRIVER = "vfio-pci"
 NO_OVERRIDE = "(null)"
+PCI_IDS = "usr/share/misc/pci.ids"
 #: Everything a reboot makes anew.
 KERNEL_DIRECTORIES = ("sys", "proc", "dev")
 
@@ -112,9 +113,19 @@ def lay(tree: Tree, described: Description) -> None:
     for function in described.functions:
         lay_function(tree, described, function)
     for parent in described.parents:
-        device = f"sys/devices/{parent.path}"
-        tree.directory(device)
-        lay_parent(tree, parent.name, device, parent.mdev)
+        tree.directory(parent_path(parent))
+        lay_parent(tree, parent.name, parent_path(parent), parent.mdev)
+    _lay_names(tree, described)
+
+
+def _lay_names(tree: Tree, described: Description) -> None:
+    """The system's ``pci.ids``: vendors at the margin, their devices behind a tab."""
+    lines = []
+    for vendor in sorted({key.partition(":")[0] for key in described.names}):
+        lines.append(f"{vendor}  {described.names.get(vendor, vendor)}")
+        devices = sorted(key for key in described.names if key.startswith(f"{vendor}:"))
+        lines += [f"\t{key.partition(':')[2]}  {described.names[key]}" for key in devices]
+    tree.put(PCI_IDS, "\n".join(lines))
 
 
 def function_path(described: Description, function: Function) -> str:

@@ -28,9 +28,9 @@ def write(tmp_path: Path) -> Write:
     return write
 
 
-def refused(path: str, **options: Callable[[str], bool]) -> list[dict[str, str | None]]:
+def refused(path: str, parent_exists: Callable[[str], bool] | None = None) -> list[dict[str, str | None]]:
     with pytest.raises(BadConfig) as caught:
-        devices.load([path], **options)
+        devices.load([path], parent_exists=parent_exists)
     errors = caught.value.details["errors"]
     assert isinstance(errors, list)
     assert caught.value.code == (errors[0]["code"] if len(errors) == 1 else "config-invalid")
@@ -227,6 +227,21 @@ def test_a_later_file_overrides_an_earlier_one(tmp_path: Path) -> None:
     first.write_text("[gpu]\nenabled_vgpu_types = a-1\n[vgpu_a-1]\ndevice_addresses = 0000:af:00.0\n")
     second.write_text("[vgpu_a-1]\ndevice_addresses = 0000:b0:00.0\n")
     assert devices.load([str(first), str(second)]).types == (EnabledType("a-1", addresses=("0000:b0:00.0",)),)
+
+
+def test_the_files_of_a_directory_override_the_main_file_in_the_order_of_their_names(tmp_path: Path) -> None:
+    main, directory = tmp_path / "cantle.conf", tmp_path / "cantle.conf.d"
+    directory.mkdir()
+    main.write_text("[gpu]\nenabled_vgpu_types = a-1\n[vgpu_a-1]\ndevice_addresses = 0000:af:00.0\n")
+    (directory / "20.conf").write_text("[vgpu_a-1]\ndevice_addresses = 0000:b2:00.0\n")
+    (directory / "10.conf").write_text("[vgpu_a-1]\ndevice_addresses = 0000:b1:00.0\n")
+    (directory / "ignored.txt").write_text("[vgpu_a-1]\ndevice_addresses = 0000:b3:00.0\n")
+    loaded = devices.load([str(main)], [str(directory)])
+    assert loaded.types == (EnabledType("a-1", addresses=("0000:b2:00.0",)),)
+    (directory / "30.conf").write_text("[vgpu_a-1]\ndevice_adress = 0000:b4:00.0\n")
+    with pytest.raises(BadConfig) as caught:
+        devices.load([str(main)], [str(directory)])
+    assert caught.value.code == "config-option-unknown"
 
 
 def test_no_files_and_empty_files_enable_nothing(write: Write) -> None:
