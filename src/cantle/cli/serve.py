@@ -110,7 +110,7 @@ def serve(
         conf_api.public_settings(conf),
         conf_api.agents_settings(conf),
         conf.database.connection,
-        conf_devices.load(files),
+        conf_devices.load(files, directories),
         choose_hosts(simulated, own=not simulated_only),
     )
     logs.configure(as_json=conf.use_json, level=_log_level(debug=conf.debug))
