@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from cantle.errors import HostError
 from cantle.kernel.root import Root
@@ -15,10 +16,13 @@ _NEXT_VENDOR = re.compile(rb"\n[^\t#\n]")
 
 
 class PciIds:
-    """The first such file below a root. It has 1.5 MB and some 40 ids are asked for: it is searched, not parsed, at the first question."""
+    """The first such file below the first root that has one: a captured tree seldom brings its own.
 
-    def __init__(self, root: Root) -> None:
-        self._root = root
+    It has 1.5 MB and few ids are asked for: it is searched, not parsed, and not even read before the first question.
+    """
+
+    def __init__(self, *roots: Root) -> None:
+        self._roots = roots
         self._data: bytes | None = None
         self._blocks: dict[str, bytes] = {}
 
@@ -36,17 +40,18 @@ class PciIds:
         """What the file says of a vendor: its name, then a newline and the lines of its devices; empty when unknown."""
         if vendor_id not in self._blocks:
             if self._data is None:
-                self._data = _load(self._root)
+                self._data = _load(self._roots)
             self._blocks[vendor_id] = _find(self._data, vendor_id)
         return self._blocks[vendor_id]
 
 
-def _load(root: Root) -> bytes:
-    for file in FILES:
-        try:
-            return b"\n" + root.read_bytes(file)
-        except HostError:
-            continue  # absent or not for us: names are a courtesy
+def _load(roots: Iterable[Root]) -> bytes:
+    for root in roots:
+        for file in FILES:
+            try:
+                return b"\n" + root.read_bytes(file)
+            except HostError:
+                continue  # absent or not for us: names are a courtesy
     return b""
 
 

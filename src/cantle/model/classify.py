@@ -11,9 +11,11 @@ from cantle.model.device import DeviceType
 from cantle.model.pci import (
     ACCELERATOR,
     CARD_CLASSES,
+    DISPLAY_3D,
     DISPLAY_CLASSES,
     MAX_ASSIGNABLE_DOMAIN,
     OTHER_BRIDGE,
+    VGA,
     PciFunction,
 )
 
@@ -135,3 +137,30 @@ def _accelerator_type(function: PciFunction) -> DeviceType:
     if function.vendor_id in _FPGA_VENDORS or (function.vendor_id == INTEL and function.device_id in _INTEL_FPGAS):
         return DeviceType.FPGA
     return DeviceType.AICHIP
+
+
+#: Base class -> what people call it.
+_KINDS = {
+    "01": "storage",
+    "02": "network",
+    "03": "display",
+    "04": "multimedia",
+    "05": "memory",
+    "06": "bridge",
+    "07": "communication",
+    "08": "system",
+    "09": "input",
+    "0b": "processor",
+    "0c": "serial bus",
+    "0d": "wireless",
+    "10": "encryption",
+    "11": "signal processing",
+    "12": "accelerator",
+    "ff": "unassigned",
+}
+_KINDS_OF_CODES = {VGA: "VGA", DISPLAY_3D: "3D", "0403": "audio", "0c03": "USB", "0604": "PCI bridge"}
+
+
+def kind_words(function: PciFunction) -> str:
+    """What sort of function it is, by its class, for people to read: ``3D``, ``network``, ``accelerator``."""
+    return _KINDS_OF_CODES.get(function.class_code) or _KINDS.get(function.class_id[:2], "device")

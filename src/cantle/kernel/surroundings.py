@@ -1,0 +1,178 @@
+"""What is around each card of a host: its IOMMU group, its virtual functions, the mediated devices on it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+
+from cantle.errors import HostError
+from cantle.kernel import iommu, mdev, pci
+from cantle.kernel.root import Root
+from cantle.model import classify
+from cantle.model.pci import HOST_BRIDGE, PCI_BRIDGE, VGA, PciAddress, PciFunction
+from cantle.model.problem import Problem
+from cantle.model.verdict import IDLE_DRIVERS, Surroundings
+
+_BRIDGES = frozenset({HOST_BRIDGE, PCI_BRIDGE})
+#: Drivers beside which a group can still be given away: they do no DMA of their own.
+_HARMLESS_DRIVERS = IDLE_DRIVERS | {"pcieport"}
+_NVIDIA_PROC = "proc/driver/nvidia"
+
+
+class Neighbourhood:
+    """All functions of a host, and the mediated devices on them, as they were when this was made.
+
+    ``parents`` are the names of all parents of mediated devices; ``problems`` what could not be read so far.
+    """
+
+    def __init__(self, root: Root, functions: Sequence[PciFunction]) -> None:
+        self._root = root
+        self._by_name = {str(function.address): function for function in functions}
+        self._slots: dict[tuple[int, int, int], list[PciFunction]] = defaultdict(list)
+        self._groups: dict[int, list[PciFunction]] = defaultdict(list)
+        self._vfs: dict[PciAddress, list[PciFunction]] = defaultdict(list)
+        for function in functions:
+            self._slots[function.address.slot_key].append(function)
+            if function.iommu_group is not None:
+                self._groups[function.iommu_group].append(function)
+            if function.physfn is not None:
+                self._vfs[function.physfn].append(function)
+        self.problems: list[Problem] = []
+        self.parents = frozenset(self._names(mdev.PARENTS))
+        self._made: dict[str, Counter[str]] = defaultdict(Counter)
+        self._room: dict[str, bool] = {}
+        for uuid in self._names(mdev.DEVICES):
+            self._count(uuid)
+
+    def _names(self, rel: str) -> list[str]:
+        try:
+            return self._root.names(rel)
+        except HostError as error:
+            self.problems.append(Problem("mediated devices", error.code, error.message))
+            return []
+
+    def _count(self, uuid: str) -> None:
+        try:
+            device = mdev.device(self._root, uuid)
+        except HostError as error:
+            self.problems.append(Problem(uuid, error.code, error.message))
+        else:
+            if device is not None:
+                self._made[device.parent][device.type_id] += 1
+
+    def is_interesting(self, function: PciFunction) -> bool:
+        """Whether the function is a card, looks like one, or is a parent of mediated devices."""
+        return classify.is_shown(function) or str(function.address) in self.parents
+
+    def of(self, function: PciFunction) -> Surroundings:
+        """What is around one function. Where it cannot be read the worst is assumed, and ``problems`` has one more."""
+        if not self.is_interesting(function):
+            return Surroundings(card=self._card_of(function))
+        try:
+            return self._around(function)
+        except HostError as error:
+            self.problems.append(Problem(str(function.address), error.code, error.message))
+            return Surroundings(no_isolation=f"not everything can be read ({error.message})", vfs_isolated=False)
+
+    def of_virtual_parent(self, name: str) -> Surroundings:
+        """What is on a parent that is no PCI function."""
+        try:
+            return Surroundings(parents=1, has_room=self._has_room(name), made=self._made.get(name, Counter()))
+        except HostError as error:
+            self.problems.append(Problem(name, error.code, error.message))
+            return Surroundings(parents=1)
+
+    def virtual_parents(self) -> list[str]:
+        """Names of the parents that are no PCI function, such as ``mtty``."""
+        return sorted(self.parents - self._by_name.keys())
+
+    def _around(self, function: PciFunction) -> Surroundings:
+        name = str(function.address)
+        vfs = self._vfs.get(function.address, [])
+        parents = [one for one in (name, *(str(vf.address) for vf in vfs)) if one in self.parents]
+        companions = self._companions(function)
+        return Surroundings(
+            companions=tuple(one.address for one in companions),
+            no_isolation=self._no_isolation((function, *companions)),
+            is_console=function.class_code == VGA and self._root.read_or_none(f"{pci.DEVICES}/{name}/boot_vga") == "1",
+            parents=len(parents),
+            has_room=any(self._has_room(one) for one in parents),
+            made=sum((self._made[one] for one in parents if one in self._made), Counter()),
+            vendor_vfio=sum(self._has_vendor_vfio(one) for one in (vfs if function.physfn is None else [function])),
+            vfs_isolated=all(vf.iommu_group is not None for vf in vfs),
+            mig_instances=self._mig_instances(function),
+        )
+
+    def _card_of(self, function: PciFunction) -> PciAddress | None:
+        """The card in whose slot a function sits that goes along with it."""
+        if function.physfn is not None or function.class_code in _BRIDGES:
+            return None
+        return next((one.address for one in self._slots[function.address.slot_key] if classify.is_card(one)), None)
+
+    def _companions(self, card: PciFunction) -> list[PciFunction]:
+        if not classify.is_card(card):
+            return []
+        neighbours = self._slots[card.address.slot_key]
+        return [
+            one
+            for one in neighbours
+            if one is not card and not classify.is_card(one) and self._card_of(one) == card.address
+        ]
+
+    def _no_isolation(self, unit: Sequence[PciFunction]) -> str:
+        """Why a guest could not be given these functions and nothing else; "" when it can."""
+        for function in unit:
+            group = function.iommu_group
+            if group is None:
+                return self._no_group
+            if iommu.is_noiommu(self._root, group):
+                return "no IOMMU (VFIO runs in its no-IOMMU mode)"
+            ours = {str(one.address) for one in unit}
+            members = {str(one.address) for one in self._groups[group]} | set(iommu.members(self._root, group))
+            foreign = [self._foreign(name, unit[0]) for name in sorted(members - ours)]
+            if any(foreign):
+                return f"IOMMU group {group} is shared with {', '.join(filter(None, foreign))}"
+        return ""
+
+    @cached_property
+    def _no_group(self) -> str:
+        if self._groups or iommu.enabled(self._root):
+            return "it is in no IOMMU group although others are; a firmware update may mend that"
+        return f"no IOMMU ({iommu.why_off(self._root)})"
+
+    def _foreign(self, name: str, card: PciFunction) -> str:
+        """Another member of the card's IOMMU group, in words if it keeps the card from being lent alone, else ""."""
+        other = self._by_name.get(name)
+        if other is None:
+            return f"{name} (not a readable PCI function)"
+        if other.class_code in _BRIDGES or other.physfn == card.address:
+            return ""
+        ids = f"{other.vendor_id}:{other.device_id}"
+        if classify.is_card(other):
+            return f"the card {name} ({ids})"
+        idle = other.driver is None or other.driver in _HARMLESS_DRIVERS
+        if idle or self._root.names(f"{pci.DEVICES}/{name}/vfio-dev"):
+            return ""
+        return f"{name} ({classify.kind_words(other)} {ids}, driver {other.driver})"
+
+    def _has_room(self, parent: str) -> bool:
+        if parent not in self._room:
+            self._room[parent] = mdev.has_room(self._root, parent)
+        return self._room[parent]
+
+    def _has_vendor_vfio(self, vf: PciFunction) -> bool:
+        return vf.vendor_id == classify.NVIDIA and self._root.exists(f"{pci.DEVICES}/{vf.address}/nvidia")
+
+    def _mig_instances(self, function: PciFunction) -> int | None:
+        """GPU instances of a card, by NVIDIA's files in /proc; None when they do not say."""
+        if function.driver != "nvidia":
+            return None
+        information = self._root.read_or_none(f"{_NVIDIA_PROC}/gpus/{function.address}/information") or ""
+        minors = [
+            line.partition(":")[2].strip() for line in information.split("\n") if line.startswith("Device Minor:")
+        ]
+        return sum(map(self._instances, minors)) if minors else None
+
+    def _instances(self, minor: str) -> int:
+        return sum(name.startswith("gi") for name in self._root.names(f"{_NVIDIA_PROC}/capabilities/gpu{minor}/mig"))
