@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.kernel.guest.sysfs import MDEVS, mdevs, write
+from tests.kernel.guest.sysfs import MDEVS, function, mdevs, until, write
 from tests.kernel.lab import machine
 from tests.kernel.lab.inside import Host, Reporter
 
@@ -17,13 +17,16 @@ _MODULES = Path("/lab/modules")
 
 @pytest.fixture(scope="session", autouse=True)
 def cards() -> None:
-    """The kernel's mediated-device samples, and the emulated functions in the guise of machine.py with NVIDIA's driver on theirs."""
-    for module in ("mdev", "vfio-pci", "vfio_iommu_type1"):
+    """The emulated functions in the guise of machine.py, on drivers as a host has them; and the kernel's mediated-device samples."""
+    for module in ("mdev", "vfio-pci", "vfio_iommu_type1", "e1000"):
         subprocess.run(["modprobe", module], check=True)
     for sample in ("mtty", "mdpy", "mbochs"):
         insmod(sample)
     insmod("labpci", *machine.labpci_parameters())
     insmod("labgpu", *machine.labgpu_parameters())
+    subprocess.run(["modprobe", "snd_hda_intel"], check=True)  # after labpci, which would take the function from it
+    sound = function(machine.address("geforce", 1)) / "sound"
+    until(lambda: any(sound.glob("card*/controlC*")), "the audio function's driver has found its codec")
 
 
 def insmod(name: str, *parameters: str) -> None:

@@ -110,22 +110,22 @@ class Guest:
         while True:
             try:
                 message = self._lines.receive(PATIENCE)
-            except (Silence, EOFError) as failure:
+                if "ask" in message:
+                    self._lines.send(self._answer(message))
+                    continue
+            except (Silence, EOFError, OSError) as failure:
                 raise GuestFailed(self._post_mortem(str(failure))) from None
-            if "ask" in message:
-                self._lines.send(self._answer(message["ask"], message["arguments"]))
-            elif "end" in message:
+            if "end" in message:
                 self._wait_off()
                 return
-            else:
-                yield message
+            yield message
 
-    def _answer(self, command: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
             if self._monitor is None:
                 self._monitor = Monitor(Lines(self._sockets[1].fileno()))
-            return {"answer": self._monitor.execute(command, **arguments)}
-        except MonitorError as error:
+            return {"answer": self._monitor.execute(message["ask"], message["arguments"], message["until"])}
+        except (MonitorError, Silence) as error:
             return {"refused": str(error)}
 
     def _wait_off(self) -> None:

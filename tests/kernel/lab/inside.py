@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.kernel.lab.lines import Lines
 
-_ANSWER_SECONDS = 60.0
+_ANSWER_SECONDS = 90.0
 
 
 class Host:
@@ -30,11 +30,13 @@ class Host:
         """Says that no more will come."""
         self._lines.send({"end": True})
 
-    def ask(self, command: str, **arguments: Any) -> Any:
-        """Runs a command on QEMU's monitor (QMP) and returns QEMU's answer. Raises RuntimeError with QEMU's words if it refuses."""
-        self._lines.send(
-            {"ask": command, "arguments": {key.replace("_", "-"): value for key, value in arguments.items()}}
-        )
+    def ask(self, command: str, *, until: str | None = None, **arguments: Any) -> Any:
+        """Runs a command on QEMU's monitor (QMP) and returns QEMU's answer.
+
+        :param until: the event that ends it; without one the answer does.
+        :raises RuntimeError: with QEMU's words if it refuses.
+        """
+        self._lines.send({"ask": command, "arguments": arguments, "until": until})
         answer = self._lines.receive(_ANSWER_SECONDS)
         if "refused" in answer:
             raise RuntimeError(f"QEMU refused {command} {arguments}: {answer['refused']}")
