@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cantle.errors import BadRequest, CantleError, Conflict, HostError, NotFound
-from cantle.kernel import holders, iommu, pci
+from cantle.kernel import holders, iommu, mdev, pci
 from cantle.kernel.root import Root
 from cantle.model.pci import HOST_BRIDGE, PCI_BRIDGE, PciAddress, PciFunction
 
@@ -81,9 +81,10 @@ def check(root: Root, unit: Unit) -> None:
 def objections(root: Root, unit: Unit) -> list[CantleError]:
     """Every reason why this unit cannot be passed through now, unraised; none is good news.
 
-    Codes: ``device-dead``, ``vfs-enabled``, ``host-depends-on-device``, ``iommu-off``, ``no-iommu-group``, ``iommu-group-shared``.
+    Codes: ``device-dead``, ``vfs-enabled``, ``mdevs-exist``, ``host-depends-on-device``, ``iommu-off``, ``no-iommu-group``,
+    ``iommu-group-shared``.
     """
-    found = virtual_functions(root, unit)
+    found = [*virtual_functions(root, unit), *_mediated_devices(root, unit)]
     for function in unit.functions:
         found += _of_function(root, unit, function)
     return found + _of_groups(root, unit)
@@ -102,6 +103,25 @@ def virtual_functions(root: Root, unit: Unit) -> list[CantleError]:
         for function in unit.functions
         if function.sriov_enabled
     ]
+
+
+def _mediated_devices(root: Root, unit: Unit) -> list[CantleError]:
+    """Of each function that is a parent of some: its driver removes them all when it has to let go, or waits for their guests."""
+    made = mdev.devices(root)
+    found: list[CantleError] = []
+    for function in unit.functions:
+        mine = [one for one in made if one.parent == str(function.address)]
+        if mine:
+            named = ", ".join(f"{one.uuid} ({one.type_id})" for one in mine)
+            found.append(
+                Conflict(
+                    "mdevs-exist",
+                    f"{function.address} carries mediated devices, which would die with its driver: {named}; give them back first",
+                    address=str(function.address),
+                    uuids=[one.uuid for one in mine],
+                )
+            )
+    return found
 
 
 def _function(root: Root, address: PciAddress) -> PciFunction | None:
