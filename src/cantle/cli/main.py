@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import os
 import sys
@@ -57,20 +56,13 @@ class LazyGroup(click.Group):
         """Find the command, or say which one was probably meant."""
         name = args[0]
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
-            raise click.UsageError(no_such(name, [*self.list_commands(ctx), *ALIASES]), ctx)
+            raise click.exceptions.NoSuchCommand(name, possibilities=[*self.list_commands(ctx), *ALIASES], ctx=ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, about) for name, _, about in COMMANDS])
-
-
-def no_such(name: str, known: Sequence[str]) -> str:
-    """The complaint about an unknown name, with the nearest known ones."""
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    hint = f" Did you mean {' or '.join(near)}?" if near else f" There are: {', '.join(known)}."
-    return f"There is no command {name!r}.{hint}"
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -112,6 +104,10 @@ def run(args: Sequence[str]) -> int:
         return outcome if isinstance(outcome, int) else ExitCode.OK
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED
+    except SystemExit:  # click itself ends the process in two cases: completion is done, or the reader went away
+        if "_CANTLE_COMPLETE" in os.environ:
+            raise
+        return _reader_gone()
     except BrokenPipeError:
         return _reader_gone()
     except Exception as error:  # noqa: BLE001 - the border of the program: nothing ends it with a traceback

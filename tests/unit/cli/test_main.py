@@ -1,0 +1,261 @@
+"""How a command line is understood, and how every failure ends: one message, a stable exit code, no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from tests.unit.cli.commands import every_command, examples
+
+from cantle import __version__, errors
+from cantle.cli import exit_codes
+from cantle.cli.exit_codes import ExitCode, TimedOut
+from cantle.cli.main import ALIASES, COMMANDS, cantle, run
+
+ROOM = Path(__file__).resolve().parents[3] / "src" / "cantle" / "cli"
+
+
+def test_help_and_version_are_no_failures(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--help"]) == ExitCode.OK
+    assert "lease" in capsys.readouterr().out
+    assert run(["--version"]) == ExitCode.OK
+    assert capsys.readouterr().out == f"cantle {__version__}\n"
+
+
+def test_no_command_at_all_shows_the_help_and_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([]) == ExitCode.USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Commands:" in said.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("devise", "device"), ("leese", "lease"), ("inventry", "inventory"), ("profil", "profile")]
+)
+def test_a_mistyped_command_is_answered_with_the_one_probably_meant(
+    capsys: pytest.CaptureFixture[str], typed: str, meant: str
+) -> None:
+    assert run([typed, "list"]) == ExitCode.USAGE
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("line", "meant"), [(["lease", "craete"], "create"), (["device", "lits"], "list")])
+def test_a_mistyped_subcommand_too(capsys: pytest.CaptureFixture[str], line: list[str], meant: str) -> None:
+    assert run(line) == ExitCode.USAGE
+    assert f"Did you mean '{meant}'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["lease", "create"],
+        ["device", "list", "--no-such"],
+        ["device", "list", "-o", "xml"],
+        ["lease", "create", "p", "--count", "0"],
+    ],
+)
+def test_a_wrong_command_line_says_so_and_how_to_get_help(capsys: pytest.CaptureFixture[str], line: list[str]) -> None:
+    assert run(line) == ExitCode.USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "--help" in said.err
+    assert said.err.splitlines()[-1].startswith("cantle: error: ")
+    assert said.err.endswith("[usage-error]\n")
+
+
+def test_a_server_that_is_away_is_named_with_its_address_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    assert run(["--url", f"http://127.0.0.1:{port}", "device", "list"]) == ExitCode.UNAVAILABLE
+    said = capsys.readouterr().err
+    assert said == (
+        f"cantle: error: No Cantle server answers at http://127.0.0.1:{port} (Connection refused). Start one with 'cantle serve', "
+        "or name another with --url or CANTLE_URL. [server-unavailable]\n"
+    )
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:6666", "ftp://host", "http://", "http://host:port", "http://[::1"])
+def test_what_is_no_address_of_a_server_is_refused(capsys: pytest.CaptureFixture[str], url: str) -> None:
+    assert run(["--url", url, "device", "list"]) == ExitCode.USAGE
+    assert "[bad-url]" in capsys.readouterr().err
+
+
+def test_the_leaves_of_the_error_tree_have_the_documented_exit_codes() -> None:
+    assert {kind.__name__: exit_codes.of(kind("some-code", "words")).name for kind in leaves()} == {
+        "CantleError": "FAILED",
+        "BadRequest": "USAGE",
+        "BadConfig": "CONFIG",
+        "Unauthorized": "FORBIDDEN",
+        "Forbidden": "FORBIDDEN",
+        "NotFound": "NOT_FOUND",
+        "MethodNotAllowed": "FAILED",
+        "NotAcceptable": "USAGE",
+        "Conflict": "CONFLICT",
+        "NoCapacity": "CONFLICT",
+        "TooLarge": "FAILED",
+        "UnsupportedMedia": "FAILED",
+        "Locked": "CONFLICT",
+        "Unavailable": "UNAVAILABLE",
+        "HostError": "FAILED",
+        "TimedOut": "TIMED_OUT",
+    }
+
+
+def leaves() -> list[type[errors.CantleError]]:
+    """Every class of the error tree."""
+    here = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.CantleError)]
+    return [*here, TimedOut]
+
+
+def test_the_exit_codes_are_the_documented_ones() -> None:
+    page = (ROOM.parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
+    table = page.partition("## Exit codes")[2].partition("##")[0]
+    documented = {
+        int(line.split("|")[1])
+        for line in table.splitlines()
+        if line.startswith("|") and line.split("|")[1].strip().isdigit()
+    }
+    assert documented == {int(code) for code in ExitCode}
+
+
+def test_control_characters_of_an_error_message_do_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain-error", "\x1b[31mx"]) == ExitCode.NOT_FOUND
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_a_fault_of_ours_is_one_line_and_a_traceback_only_when_asked_for() -> None:
+    """A module that cannot be imported stands for any fault nobody foresaw."""
+    script = (
+        "import sys; sys.modules['cantle.cli.device'] = None; "  # import raises ModuleNotFoundError
+        "from cantle.cli.main import main; main(['device', 'list'])"
+    )
+    plain = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert plain.returncode == ExitCode.INTERNAL
+    assert "Traceback" not in plain.stderr
+    assert plain.stderr.endswith("[internal-error]\n")
+    debug = {**os.environ, "CANTLE_DEBUG": "1"}
+    shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, env=debug)
+    assert shown.returncode == ExitCode.INTERNAL
+    assert "Traceback" in shown.stderr
+
+
+def test_ctrl_c_ends_a_waiting_command_quietly() -> None:
+    """A server that never answers; the command gets SIGINT while it waits for it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        command = [
+            sys.executable,
+            "-m",
+            "cantle.cli.main",
+            "--url",
+            f"http://127.0.0.1:{silent.getsockname()[1]}",
+            "host",
+            "list",
+        ]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            silent.settimeout(20)
+            connection, _ = silent.accept()
+            with connection:
+                connection.settimeout(20)
+                connection.recv(1024)  # it has asked, and now it waits
+                process.send_signal(signal.SIGINT)
+                out, err = process.communicate(timeout=20)
+    assert process.returncode == ExitCode.INTERRUPTED
+    assert (out, err.strip()) == ("", "")
+
+
+def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
+    command = [sys.executable, "-m", "cantle.cli.main", "explain-error"]
+    ours, theirs = os.pipe()
+    os.close(ours)  # nobody will ever read
+    done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(theirs)
+    assert done.returncode == ExitCode.BROKEN_PIPE
+    assert done.stderr == ""
+
+
+def test_output_with_letters_the_locale_lacks_is_no_failure() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    script = "import sys; from cantle.cli.main import main; sys.stdout.write('x'); main(['explain-error', 'ä'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False, env=environment)
+    assert done.returncode == ExitCode.NOT_FOUND
+    assert b"[no-such-error-code]" in done.stderr
+
+
+def test_every_command_can_be_found_by_its_name_and_says_what_the_list_says() -> None:
+    context = click.Context(cantle)
+    for name, _, about in COMMANDS:
+        command = cantle.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        words = (command.get_short_help_str(limit=200)).lower()
+        assert about.split()[0].lower().rstrip("s:,") in words or words.split()[0] in about.lower(), name
+    assert all(cantle.get_command(context, alias) for alias in ALIASES)
+
+
+def test_every_command_that_does_something_has_examples_that_parse() -> None:
+    for path, command in every_command():
+        if isinstance(command, click.Group):
+            continue
+        lines = examples(command)
+        assert lines, f"{path} has no examples in its help"
+        for line in lines:
+            assert line[: len(path.split())] == path.split() or line[0] == "inventory", (
+                f"{path} shows an example of {line}"
+            )
+            parse(line)
+
+
+def test_the_examples_of_the_first_help_page_parse() -> None:
+    for line in examples(cantle):
+        parse(line)
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse a command line down to its last command, without running it. Raises click.UsageError when it is wrong."""
+    context = cantle.make_context("cantle", list(arguments))
+    command: click.Command = cantle
+    while isinstance(command, click.Group):
+        rest = [*context._protected_args, *context.args]
+        name, found, rest = command.resolve_command(context, rest)
+        assert found is not None
+        context = found.make_context(name, rest, parent=context)
+        command = found
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_there_for_the_usual_shells(shell: str) -> None:
+    environment = {**os.environ, "_CANTLE_COMPLETE": f"{shell}_source"}
+    done = subprocess.run(
+        [sys.executable, "-m", "cantle.cli.main"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    assert "_CANTLE_COMPLETE" in done.stdout
+
+
+def test_completion_knows_the_subcommands() -> None:
+    environment = {
+        **os.environ,
+        "_CANTLE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "cantle lease re",
+        "COMP_CWORD": "2",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "cantle.cli.main"], capture_output=True, text=True, check=False, env=environment
+    )
+    assert done.stdout.split() == ["plain,release"]
+
+
+def test_the_help_of_every_command_fits_eighty_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for path, _ in every_command():
+        assert run([*path.split(), "--help"]) == ExitCode.OK
+        too_wide = [line for line in capsys.readouterr().out.splitlines() if len(line) > 100]
+        assert too_wide == [], path
