@@ -141,11 +141,10 @@ def _bind(root: Root, address: PciAddress, wanted: str) -> None:
 
 
 def _rebind(root: Root, address: PciAddress, wanted: str, allowed: str) -> None:
-    """Way back of an unbind: the driver gets it again even while ``driver_override`` names another, which is then put back."""
+    """Way back of an unbind: the driver gets it again even if neither ids nor ``driver_override`` lead there, which is then put back."""
     if driver(root, address) == wanted:
         return
-    if allowed not in ("", wanted):
-        _put_override(root, address, wanted)
+    _put_override(root, address, wanted)
     try:
         _bind(root, address, wanted)
     finally:

@@ -41,13 +41,16 @@ class Events(Protocol):
 class Uevents:
     """The kernel's uevents of our subsystems.
 
+    :param monitor: pyudev's monitor to ask, started; None for a new one.
     :raises OSError: this host gives no netlink socket for them.
     :raises ImportError: there is no libudev.
     """
 
-    def __init__(self) -> None:
-        self._monitor = pyudev.Monitor.from_netlink(pyudev.Context(), source="kernel")
-        self._monitor.start()
+    def __init__(self, monitor: pyudev.Monitor | None = None) -> None:
+        if monitor is None:
+            monitor = pyudev.Monitor.from_netlink(pyudev.Context(), source="kernel")
+            monitor.start()
+        self._monitor = monitor
 
     def wait(self, seconds: float, stop: threading.Event) -> bool:
         """See :class:`Events`."""

@@ -129,7 +129,7 @@ def _steps_back(root: Root, function: PciFunction, original: Original) -> list[S
     now = binding.driver(root, address)
     allowed = binding.override(root, address)
     on_host_driver = now not in (None, VFIO_PCI)
-    if on_host_driver and allowed != VFIO_PCI:
+    if on_host_driver and not _touched(now, allowed, original):
         return []
     steps = []
     if allowed != original.override:
@@ -155,12 +155,18 @@ def _original(root: Root, function: PciFunction, earlier: Mapping[tuple[str, str
     now = binding.driver(root, function.address)
     allowed = binding.override(root, function.address)
     stored = earlier.get((address, hardware))
-    if VFIO_PCI not in (now, allowed) and (now is not None or stored is None):
+    if not _touched(now, allowed, stored) and (now is not None or stored is None):
         return Original(address, hardware, now or "", allowed)
     if stored is not None:
         return stored
     # With the override set but another driver still on it, we were stopped before the unbind: the driver is the original one.
     return Original(address, hardware, now if now != VFIO_PCI else None)
+
+
+def _touched(now: str | None, allowed: str, original: Original | None) -> bool:
+    """Whether we changed a function: vfio-pci shows in it, or the override that a way back sets for a moment (it was cut off)."""
+    left_behind = original is not None and allowed not in ("", original.override) and allowed == original.driver
+    return VFIO_PCI in (now, allowed) or left_behind
 
 
 def _check_nobody_uses(root: Root, steps: Iterable[Step]) -> None:
