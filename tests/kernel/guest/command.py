@@ -1,0 +1,19 @@
+"""The ``cantle`` command as a person in the guest types it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+#: Beside the interpreter that runs the tests.
+CANTLE = str(Path(sys.executable).parent / "cantle")
+
+
+def cantle(*arguments: str) -> Any:
+    """Runs it with ``-o json`` and returns what it prints. Fails with what it wrote on standard error if it exits non-zero."""
+    done = subprocess.run([CANTLE, *arguments, "-o", "json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"cantle {' '.join(arguments)} exited with {done.returncode}:\n{done.stderr}"
+    return json.loads(done.stdout)
