@@ -149,6 +149,16 @@ def test_a_function_that_answers_only_ones_is_dead(host: PciBus) -> None:
     assert objection.code == "device-dead"
 
 
+def test_a_card_that_carries_mediated_devices_is_not_taken_from_under_them(host: PciBus) -> None:
+    uuids = ["6f2c9d52-5d0c-4b7c-9d0e-5f6f4b8a3c11", "7f2c9d52-5d0c-4b7c-9d0e-5f6f4b8a3c11"]
+    for uuid, parent in zip(uuids, ("0000:01:00.0", "0000:02:00.0"), strict=True):
+        host.link_to(f"sys/bus/mdev/devices/{uuid}", f"../../../devices/pci0000:00/{parent}/{uuid}")
+        host.link_to(f"{PLACE}/{parent}/{uuid}/mdev_type", "../mdev_supported_types/nvidia-223")
+    (objection,) = objections(host)
+    assert objection.code == "mdevs-exist"
+    assert f"die with its driver: {uuids[0]} (nvidia-223);" in objection.message
+
+
 def test_all_objections_are_told_at_once(host: PciBus) -> None:
     host.function("0000:05:00.0", "020000", "8086:10d3", driver="e1000e", group=1)
     host.put(f"{PLACE}/0000:01:00.0/sriov_totalvfs", "16\n")
