@@ -63,6 +63,7 @@ class Cloud:
             for role in roles:
                 path = f"/projects/{made['project', project]}/users/{user}/roles/{made['role', role]}"
                 self._identity("PUT", path)
+        self._identity("PUT", f"/domains/default/users/{self.access('admin').user_id}/roles/{made['role', 'admin']}")
         for region in {endpoint.region for endpoint in endpoints} - {"RegionOne"}:
             self._new("region", id=region)
         services: dict[str, str] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import grp
 import os
-import shutil
 from pathlib import Path
 
 from tests.real.places import INSIDE, PYTHON, VENV
@@ -69,18 +68,17 @@ class Keystone:
         urls = (f"--bootstrap-{interface}-url={self.url}" for interface in ("admin", "internal", "public"))
         self._manage("bootstrap", f"--bootstrap-password={ADMIN_PASSWORD}", "--bootstrap-region-id=RegionOne", *urls)
 
+    def answers(self) -> bool:
+        """Whether it is up."""
+        return answers(self.url)
+
     def start(self) -> None:
         """Start it and wait until it answers."""
-        self.service.start(lambda: answers(self.url))
+        self.service.start(self.answers)
 
     def stop(self) -> None:
         """End it; tokens and data stay."""
         self.service.stop()
-
-    def remove(self) -> None:
-        """End it and delete its data."""
-        self.stop()
-        shutil.rmtree(self._data)
 
     def _manage(self, *arguments: str) -> None:
         run([VENV / "bin" / "keystone-manage", "--config-file", self._conf, *arguments], self._log)

@@ -13,9 +13,12 @@ from typing import Any
 
 from tests.real.places import INSIDE, OLDER, PYTHON
 
-#: Whose accelerator commands run, by the folder that has to stand in front on PYTHONPATH. From 10.5 on python-openstackclient has
+#: Whose accelerator commands run, by the folder that has to stand in front on PYTHONPATH. From 10.4 on python-openstackclient has
 #: its own, which hide python-cyborgclient's; before, it has none.
-FLAVOURS: dict[str, Path | None] = {"python-openstackclient": None, "python-cyborgclient": OLDER / "python-openstackclient"}
+FLAVOURS: dict[str, Path | None] = {
+    "python-openstackclient": None,
+    "python-cyborgclient": OLDER / "python-openstackclient",
+}
 
 
 @dataclass(frozen=True)

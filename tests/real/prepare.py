@@ -28,7 +28,7 @@ REQUIREMENTS = (
 #: Releases kept beside the venv, each in a folder of its own, without what they depend on (the venv has that).
 OLDER_RELEASES = (
     "nova==33.0.2",  # its client of the accelerator API is a keystoneauth adapter, before 34.0.0 took openstacksdk's
-    "python-openstackclient==10.4.0",  # the last without accelerator commands, so that python-cyborgclient's are found
+    "python-openstackclient==10.3.1",  # the last without accelerator commands, so that python-cyborgclient's are found
 )
 
 _MARK = VENV / ".prepared"

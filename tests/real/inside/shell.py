@@ -18,7 +18,12 @@ import warnings
 warnings.simplefilter("ignore")
 shell = importlib.import_module("openstackclient.shell")
 # What every command needs, imported before the fork. The release that is installed decides whose commands these are.
-for module in ("openstack", "openstackclient.common.clientmanager", "openstackclient.identity.client", "cyborgclient.osc.plugin"):
+for module in (
+    "openstack",
+    "openstackclient.common.clientmanager",
+    "openstackclient.identity.client",
+    "cyborgclient.osc.plugin",
+):
     importlib.import_module(module)
 
 

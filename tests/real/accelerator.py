@@ -1,0 +1,74 @@
+"""A Cantle under test: ``cantle serve`` with the checkout's own ``.venv``, and the one device of its one host."""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.real.cloud import PASSWORD
+from tests.real.places import CHECKOUT
+from tests.real.processes import Service, answers, free_port
+
+_KEYSTONE = """\
+[api]
+auth = keystone
+[keystone_authtoken]
+www_authenticate_uri = {auth_url}
+auth_type = password
+auth_url = {auth_url}
+username = cantle
+password = {password}
+project_name = service
+user_domain_name = Default
+project_domain_name = Default
+# For the test in which Keystone hangs; the default waits for minutes.
+http_connect_timeout = 2
+http_request_max_retries = 0
+"""
+
+
+@dataclass(frozen=True)
+class FakeDevice:
+    """What the server made of the driver ``fake``'s device: ids that tests ask for."""
+
+    hostname: str
+    device_uuid: str
+    deployable_uuid: str
+    deployable_id: int
+    rp_uuid: str
+
+
+class Accelerator:
+    """One ``cantle serve``.
+
+    :param auth_url: the Keystone that checks tokens; None for a Cantle that asks nobody and answers this machine only.
+    """
+
+    def __init__(self, directory: Path, name: str, auth_url: str | None) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        conf = directory / f"{name}.conf"
+        text = _KEYSTONE.format(auth_url=auth_url, password=PASSWORD) if auth_url else "[api]\nauth = none\n"
+        conf.write_text(text)
+        conf.chmod(0o600)
+        host = CHECKOUT / "tests" / "real" / "fake-host.yaml"
+        words = ["--verbose", "serve", "--listen", f"127.0.0.1:{port}", "--state-dir", directory / name, "--config-file", conf]
+        self.service = Service(
+            name, [Path(sys.executable).parent / "cantle", *words, "--simulated-only", "--simulate", host], directory / "log"
+        )
+
+    def answers(self) -> bool:
+        """Whether it is up."""
+        return answers(f"{self.url}/readyz")
+
+    def call(self, method: str, path: str, body: object = None) -> Any:
+        """One request to a Cantle that asks nobody; the parsed answer."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback address
+            content = answer.read()
+        return json.loads(content) if content else None
