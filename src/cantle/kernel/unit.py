@@ -116,27 +116,10 @@ def _mediated_devices(root: Root, unit: Unit) -> list[CantleError]:
             found.append(
                 Conflict(
                     "mdevs-exist",
-                    f"{function.address} carries mediated devices, which would die with its driver: {named}; give them back first",
-                    address=str(function.address),
-                    uuids=[one.uuid for one in mine],
-                )
-            )
-    return found
-
-
-def _mediated_devices(root: Root, unit: Unit) -> list[CantleError]:
-    found: list[CantleError] = []
-    existing = mdev.devices(root)
-    for function in unit.functions:
-        mine = [f"{one.uuid} ({one.type_id})" for one in existing if one.parent == str(function.address)]
-        if mine:
-            found.append(
-                Conflict(
-                    "mdevs-exist",
-                    f"{function.address} carries mediated devices, which would die with its driver: {', '.join(mine)};"
+                    f"{function.address} carries mediated devices, which would die with its driver: {named};"
                     " release the leases they belong to, or remove those that are not Cantle's",
                     address=str(function.address),
-                    mdevs=mine,
+                    uuids=[one.uuid for one in mine],
                 )
             )
     return found
