@@ -54,6 +54,13 @@ def parents(root: Root) -> list[str]:
     return root.names(PARENTS)
 
 
+def other_names(root: Root, parent: str) -> tuple[str, ...]:
+    """What else a parent that is no PCI function goes by: Nova writes its path below ``devices/virtual`` with ``_`` for ``/``, so that
+    ``mtty`` is ``mtty_mtty`` too."""
+    _, virtual, path = (root.link(f"{PARENTS}/{parent}") or "").partition("/devices/virtual/")
+    return (path.replace("/", "_"),) if virtual else ()
+
+
 def types(root: Root, parent: str) -> list[MdevType]:
     """What a parent offers now, by type id; none while its driver is still setting them up, or when there is no such parent.
 
@@ -238,7 +245,7 @@ def _blockers(root: Root, parent: str) -> str:
     for type_id in sorted({one.type_id for one in here}):
         of_type = [one for one in here if one.type_id == type_id]
         uuids = ", ".join(one.uuid if one.parent == parent else f"{one.uuid} (on {one.parent})" for one in of_type)
-        parts.append(f"{len(of_type)} × {type_id} exist on this card: {uuids}")  # noqa: RUF001 - a count, as people write it
+        parts.append(f"{len(of_type)} {type_id} exist on this card: {uuids}")
     return "; ".join(parts)
 
 

@@ -192,4 +192,4 @@ def _whole(function: PciFunction, around: Surroundings) -> str:
 
 
 def _made(around: Surroundings) -> str:
-    return ", ".join(f"{count} of {type_id}" for type_id, count in sorted(around.made.items())) + " exist"
+    return ", ".join(f"{count} {type_id}" for type_id, count in sorted(around.made.items())) + " exist"
