@@ -175,24 +175,24 @@ def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) ->
         ),
         *("-kernel", str(lab.folder / "vmlinux"), "-initrd", str(lab.folder / "initrd.img")),
         *("-append", " ".join([*kernel_arguments, *boot.kernel_arguments])),
-        *("-chardev", f"file,id=console,path={_escaped(results / 'console.log')}", "-serial", "chardev:console"),
+        *("-chardev", f"file,id=console,path={escaped(results / 'console.log')}", "-serial", "chardev:console"),
         *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
         *("-chardev", f"socket,id=channel,fd={channel}", "-device", "virtio-serial-pci"),
         *("-device", "virtserialport,chardev=channel,name=lab"),
         *_share("root", Path("/"), readonly=True),
         *_share("modules", lab.folder.parent / f"kernel-{lab.version}" / "lib" / "modules", readonly=True),
         *_share("results", results, readonly=False),
-        *("-drive", f"if=none,id=keep,format=raw,file={_escaped(lab.keep)}", "-device", "virtio-blk-pci,drive=keep"),
+        *("-drive", f"if=none,id=keep,format=raw,file={escaped(lab.keep)}", "-device", "virtio-blk-pci,drive=keep"),
         *machine.device_arguments(),
     ]
 
 
 def _share(tag: str, path: Path, *, readonly: bool) -> list[str]:
     mode = ",readonly=on" if readonly else ""
-    filesystem = f"local,id={tag},path={_escaped(path)},security_model=none,multidevs=remap{mode}"
+    filesystem = f"local,id={tag},path={escaped(path)},security_model=none,multidevs=remap{mode}"
     return ["-fsdev", filesystem, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
 
 
-def _escaped(path: os.PathLike[str]) -> str:
+def escaped(path: os.PathLike[str]) -> str:
     """A path inside an option of QEMU's, where a comma is written twice."""
     return os.fspath(path).replace(",", ",,")

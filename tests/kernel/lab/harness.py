@@ -88,12 +88,19 @@ class Harness:
         """Makes the lab before the first test."""
         if session.config.option.collectonly or not any(is_guest_test(item) for item in session.items):
             return
+        self.lab(session.config.rootpath)
+
+    def lab(self, checkout: Path) -> Lab:
+        """What guests boot from, made on first use. Ends the session when it cannot be made."""
+        if self._lab is not None:
+            return self._lab
         if os.geteuid() != 0:
             pytest.exit("the kernel lab needs root: the guest reads the host's root file system as its own", 1)
         try:
-            self._lab = Lab.prepare(session.config.rootpath)
+            self._lab = Lab.prepare(checkout)
         except subprocess.CalledProcessError as error:
             pytest.exit(f"the kernel lab cannot be made: {error}", 1)
+        return self._lab
 
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """The first test of a boot starts it; each takes its reports from there; the last waits for its end."""
@@ -120,10 +127,10 @@ class Harness:
         return reports
 
     def _start(self, item: pytest.Item) -> Running:
-        assert self._lab is not None
         boot = boot_of(item)
+        checkout = item.config.rootpath
         nodeids = [other.nodeid for other in item.session.items if is_guest_test(other) and boot_of(other) == boot]
-        return Running(Guest(self._lab, boot, item.config.rootpath, nodeids))
+        return Running(Guest(self.lab(checkout), boot, checkout, nodeids))
 
     def _stop(self) -> None:
         if self._running is not None:
