@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -42,7 +41,7 @@ _BY_STATUS: dict[int, type[errors.CantleError]] = {
 
 
 class Client:
-    """One server's address. Connections are made for a request and kept for the next one to the same server.
+    """A server, and the one connection to it, which is made for the first request and kept for the next ones.
 
     :param url: ``http://host:port`` or ``https://…``, a path prefix included where the API is mounted below one.
     :param verbose: whether each request is told on standard error.
@@ -75,6 +74,10 @@ class Client:
     def delete(self, path: str) -> None:
         """Delete what the path names."""
         self._request("DELETE", path)
+
+    def close(self) -> None:
+        """Close the connection; the next request makes a new one."""
+        self._connection.close()
 
     def _request(self, method: str, path: str, body: object = None, *, wait: float = 0) -> Any:
         headers = {
@@ -133,11 +136,12 @@ class Client:
 
 
 def connect() -> Client:
-    """A client for the server that the running command's ``--url`` or CANTLE_URL names."""
-    options = click.get_current_context().find_root().params
-    return Client(
-        options.get("url") or os.environ.get("CANTLE_URL") or DEFAULT_URL, verbose=bool(options.get("verbose"))
-    )
+    """A client for the server that the running command's ``--url`` or CANTLE_URL names; closed when the command ends."""
+    context = click.get_current_context()
+    options = context.find_root().params
+    client = Client(options.get("url") or DEFAULT_URL, verbose=bool(options.get("verbose")))
+    context.call_on_close(client.close)
+    return client
 
 
 def segment(text: str) -> str:

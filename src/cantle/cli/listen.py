@@ -59,15 +59,12 @@ class HttpServer:
     """
 
     def __init__(self, address: Address, *, threads: int, name: str) -> None:
+        _check(address)
         self._server = wsgi.Server(
             (address.host, address.port), None, numthreads=threads, server_name=name, shutdown_timeout=DRAIN
         )
-        try:
-            self._server.prepare()
-        except OSError as error:
-            raise _cannot_listen(address, error) from error
-        bound = self._server.bind_addr
-        self.address = Address(address.host, bound[1])
+        self._server.prepare()
+        self.address = Address(address.host, self._server.bind_addr[1])
 
     def serve(self, application: Any) -> None:
         """Answer requests with this WSGI application until ``stop`` is called from another thread."""
@@ -79,29 +76,22 @@ class HttpServer:
         self._server.stop()
 
 
-def _cannot_listen(address: Address, error: OSError) -> errors.CantleError:
-    # cheroot tries each address of a name and reports a text only; what the kernel says to one more try is precise.
-    number = error.errno or _why(address)
-    if number == errno.EADDRINUSE:
-        return errors.Conflict(
-            "port-in-use",
-            f"Something listens on {address.host}:{address.port} already. Stop it, or choose another port: "
-            f"--listen {address.host}:0 takes a free one.",
-        )
-    reason = errno.errorcode.get(number, "") if number else ""
-    return errors.BadConfig(
-        "cannot-listen", f"Cannot listen on {address.host}:{address.port}: {reason or error}. Choose another --listen."
-    )
-
-
-def _why(address: Address) -> int | None:
-    """The errno of binding this address."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+def _check(address: Address) -> None:
+    """Bind and let go: what the kernel says to it is precise, while cheroot tries every address of a name and gives up with a text."""
     try:
-        with socket.socket(family) as probe:
+        family, kind, protocol, _, place = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((address.host, address.port))
+            probe.bind(place)
             probe.listen()
     except OSError as error:
-        return error.errno
-    return None
+        if error.errno == errno.EADDRINUSE:
+            raise errors.Conflict(
+                "port-in-use",
+                f"Something listens on {address.host}:{address.port} already. Stop it, or choose another port: "
+                f"--listen {address.host}:0 takes a free one.",
+            ) from error
+        raise errors.BadConfig(
+            "cannot-listen",
+            f"Cannot listen on {address.host}:{address.port}: {error.strerror}. Choose another --listen.",
+        ) from error

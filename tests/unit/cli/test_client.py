@@ -1,0 +1,178 @@
+"""What the client makes of answers, good and bad."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.cli.answering import Answer, Request, answering
+
+from cantle import errors
+from cantle.cli.client import Client, failure, segment
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[..., Client]]:
+    """Makes clients, and closes them in the end."""
+    made: list[Client] = []
+
+    def make(url: str, *, verbose: bool = False) -> Client:
+        made.append(Client(url, verbose=verbose))
+        return made[-1]
+
+    yield make
+    for client in made:
+        client.close()
+
+
+def v2(message: str) -> bytes:
+    """An error body of the accelerator API: JSON text in JSON (contract section 1.2)."""
+    return json.dumps(
+        {"error_message": json.dumps({"faultcode": "Client", "faultstring": message, "debuginfo": None})}
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, errors.BadRequest),
+        (401, errors.Unauthorized),
+        (403, errors.Forbidden),
+        (404, errors.NotFound),
+        (406, errors.NotAcceptable),
+        (409, errors.Conflict),
+        (423, errors.Locked),
+        (500, errors.CantleError),
+        (503, errors.Unavailable),
+        (418, errors.BadRequest),
+    ],
+)
+def test_a_status_becomes_the_class_of_error_it_stands_for(status: int, kind: type[errors.CantleError]) -> None:
+    assert type(failure(status, b"")) is kind
+
+
+def test_the_accelerator_apis_doubly_encoded_error_is_unwrapped() -> None:
+    error = failure(404, v2("There is no device profile 'gold'."), "profile-not-found")
+    assert (error.code, error.message) == ("profile-not-found", "There is no device profile 'gold'.")
+
+
+def test_a_problem_document_is_read() -> None:
+    body = json.dumps(
+        {"type": "urn:x", "title": "Conflict", "status": 409, "code": "no-capacity", "detail": "Nothing free."}
+    ).encode()
+    error = failure(409, body)
+    assert (error.code, error.message) == ("no-capacity", "Nothing free.")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"<html>502</html>", b"null", b"[1]", b'{"error_message": "null"}', b'{"error_message": "<html>"}', b"\xff"],
+)
+def test_an_error_in_a_form_nobody_documented_still_says_its_status(body: bytes) -> None:
+    error = failure(502, body)
+    assert (error.code, error.message) == ("http-502", "The server answered 502 Bad Gateway.")
+
+
+@given(st.integers(400, 599), st.binary())
+def test_no_error_body_makes_the_client_fail_itself(status: int, body: bytes) -> None:
+    assert failure(status, body).message
+
+
+def test_a_request_says_what_it_takes_and_who_asks(connect: Callable[..., Client]) -> None:
+    seen: list[Request] = []
+
+    def answer(request: Request) -> Answer:
+        seen.append(request)
+        return Answer(201, b'{"uuid": "1"}')
+
+    with answering(answer) as url:
+        assert connect(url + "/accelerator/").post("/v1/leases", {"profile": "ä"}) == {"uuid": "1"}
+    (request,) = seen
+    assert (request.method, request.path, json.loads(request.body)) == (
+        "POST",
+        "/accelerator/v1/leases",
+        {"profile": "ä"},
+    )
+    assert request.headers["OpenStack-API-Version"] == "accelerator 2.3"
+    assert request.headers["User-Agent"].startswith("cantle/")
+
+
+def test_an_empty_answer_is_nothing(connect: Callable[..., Client]) -> None:
+    with answering(lambda _: Answer(204, b"")) as url:
+        connect(url).delete("/v2/device_profiles/gold")
+        assert connect(url).post("/v1/x") is None
+
+
+def test_arguments_without_a_value_are_left_out_of_the_address(connect: Callable[..., Client]) -> None:
+    seen: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        seen.append(request.path)
+        return Answer()
+
+    with answering(answer) as url:
+        connect(url).get("/v1/devices", {"hostname": "a b&c", "type": None})
+    assert seen == ["/v1/devices?hostname=a+b%26c"]
+
+
+@given(st.text(min_size=1).filter(lambda text: not any("\ud800" <= one <= "\udfff" for one in text)))
+def test_a_name_stays_one_segment_of_the_path_whatever_it_holds(name: str) -> None:
+    assert not set(segment(name)) & set("/?# \n")
+
+
+def test_an_answer_that_is_no_json_comes_from_no_cantle_server(connect: Callable[..., Client]) -> None:
+    with answering(lambda _: Answer(200, b"<html>")) as url, pytest.raises(errors.Unavailable) as caught:
+        connect(url).get("/v1/hosts")
+    assert caught.value.code == "not-a-cantle-server"
+
+
+def test_a_server_that_hangs_up_is_away(connect: Callable[..., Client]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def hang_up() -> None:
+            connection, _ = server.accept()
+            connection.close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        with pytest.raises(errors.Unavailable) as caught:
+            connect(f"http://127.0.0.1:{server.getsockname()[1]}").get("/v1/hosts")
+        thread.join()
+    assert caught.value.code == "server-unavailable"
+
+
+def test_a_server_that_never_answers_is_given_up(
+    connect: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cantle.cli.client.TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server, pytest.raises(errors.Unavailable) as caught:
+        connect(f"http://127.0.0.1:{server.getsockname()[1]}").get("/v1/hosts")
+    assert caught.value.code == "server-timeout"
+
+
+def test_verbose_tells_each_request(connect: Callable[..., Client], capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(lambda _: Answer()) as url:
+        connect(url, verbose=True).get("/v1/hosts")
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert said.err.startswith(f"GET {url}/v1/hosts -> 200 in ")
+
+
+def test_one_client_uses_one_connection_for_all_its_requests(connect: Callable[..., Client]) -> None:
+    ports: list[Any] = []
+
+    def answer(request: Request) -> Answer:
+        ports.append(threading.current_thread().ident)
+        return Answer()
+
+    with answering(answer) as url:
+        client = connect(url)
+        client.get("/v1/hosts")
+        client.get("/v1/hosts")
+    assert len(set(ports)) == 1

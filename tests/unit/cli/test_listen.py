@@ -1,0 +1,79 @@
+"""Addresses to listen on, and the servers behind them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import urllib.request
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from cantle import errors
+from cantle.api.settings import Auth, Settings
+from cantle.cli.listen import Address, HttpServer
+
+
+@pytest.mark.parametrize(
+    ("text", "host", "port", "loopback", "url"),
+    [
+        ("127.0.0.1:6666", "127.0.0.1", 6666, True, "http://127.0.0.1:6666"),
+        ("127.8.8.8:1", "127.8.8.8", 1, True, "http://127.8.8.8:1"),
+        ("localhost:0", "localhost", 0, True, "http://localhost:0"),
+        ("[::1]:80", "::1", 80, True, "http://[::1]:80"),
+        ("0.0.0.0:65535", "0.0.0.0", 65535, False, "http://0.0.0.0:65535"),
+        ("[::]:80", "::", 80, False, "http://[::]:80"),
+        ("gpu1.example:80", "gpu1.example", 80, False, "http://gpu1.example:80"),
+    ],
+)
+def test_an_address_is_understood(text: str, host: str, port: int, loopback: bool, url: str) -> None:
+    address = Address.parse(text)
+    assert (address.host, address.port, address.is_loopback, address.url) == (host, port, loopback, url)
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "127.0.0.1", "127.0.0.1:", ":80", "a:65536", "a:-1", "a:1x", "a:²", "http://a:b"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(errors.BadConfig) as caught:
+        Address.parse(text)
+    assert caught.value.code == "bad-listen-address"
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(errors.Conflict) as caught:
+            HttpServer(Address("127.0.0.1", port), threads=1, name="test")
+    assert caught.value.code == "port-in-use"
+    assert f"127.0.0.1:{port} already" in caught.value.message
+
+
+def test_an_address_that_is_not_this_machines_is_refused() -> None:
+    with pytest.raises(errors.BadConfig) as caught:
+        HttpServer(Address("192.0.2.1", 0), threads=1, name="test")  # RFC 5737: nobody's
+    assert caught.value.code == "cannot-listen"
+
+
+def test_a_server_answers_on_the_port_the_kernel_chose_until_it_is_stopped() -> None:
+    def application(_environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        start("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "2")])
+        return [b"hi"]
+
+    server = HttpServer(Address("127.0.0.1", 0), threads=2, name="test")
+    assert server.address.port > 0
+    thread = threading.Thread(target=server.serve, args=(application,))
+    thread.start()
+    with urllib.request.urlopen(server.address.url, timeout=20) as answer:  # noqa: S310 - our own http address
+        assert answer.read() == b"hi"
+    server.stop()
+    thread.join(20)
+    assert not thread.is_alive()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", server.address.port), 5).close()
+
+
+def test_settings_without_authentication_are_the_default_that_loopback_protects() -> None:
+    assert Settings().auth is Auth.NONE
+    assert not Settings().allow_remote
