@@ -103,6 +103,7 @@ class World:
             body=data,
             host="127.0.0.1",
             port=6666,
+            remote_addr="127.0.0.1",
             extras={_PERSON: person, **(extras or {})},
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cantle.api.agents.inventory import check_protocol, hostname
 from cantle.api.call import Call
 from cantle.engine import results as engine
 from cantle.wire.work import Results
@@ -11,5 +10,4 @@ from cantle.wire.work import Results
 def accept(call: Call) -> None:
     """Store the results."""
     results: Results = call.body
-    check_protocol(results.protocol)
-    engine.accept_results(call.db, hostname(call), results)
+    engine.accept_results(call.db, call.params["host"], results)

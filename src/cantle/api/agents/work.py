@@ -6,7 +6,6 @@ from typing import Annotated
 
 import msgspec
 
-from cantle.api.agents.inventory import hostname
 from cantle.api.call import Call
 from cantle.api.parking import retry_after
 from cantle.engine import work as engine
@@ -27,7 +26,7 @@ def show(call: Call) -> Work:
     :raises Unavailable: ``no-waiting-place``, with a ``Retry-After``.
     """
     asked: WorkQuery = call.query
-    host = hostname(call)
+    host = call.params["host"]
     if asked.generation is None or not asked.wait:
         return engine.current_work(call.db, host)
     with call.site.parking.place() as free:

@@ -13,7 +13,6 @@ from cantle.api.query import PageQuery
 from cantle.api.v2 import arq
 from cantle.api.v2.resource import Link, next_links, page, stamp
 from cantle.engine import lease as engine
-from cantle.errors import BadRequest
 from cantle.model.lease import Lease
 from cantle.model.uuids import checked
 
@@ -88,8 +87,6 @@ def show(call: Call) -> Shape:
 def create(call: Call) -> Shape:
     """Choose a host, claim, and return the lease while the host makes the units ready."""
     new: NewLease = call.body
-    if new.expires_at is not None and new.expires_at.tzinfo is None:
-        raise BadRequest("expiry-without-zone", "expires_at needs its offset from UTC, as in 2027-01-31T18:00:00Z.")
     made = engine.create_lease(
         call.db,
         call.who,
@@ -97,7 +94,7 @@ def create(call: Call) -> Shape:
         hostname=new.host,
         count=new.count,
         workload=new.workload,
-        expires_at=None if new.expires_at is None else new.expires_at.astimezone(dt.UTC),
+        expires_at=new.expires_at,
     )
     return _shape(call, made)
 

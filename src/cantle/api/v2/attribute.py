@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from cantle.api.call import Call
@@ -11,18 +13,21 @@ from cantle.engine import attribute as engine
 from cantle.model.deployable import Attribute
 from cantle.model.uuids import checked
 
+#: A number the database gave; what it could never give is refused before it is asked.
+RowNumber = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+
 
 class AttributeQuery(PageQuery, frozen=True, kw_only=True):
     """``deployable_id`` is the number a deployable's attributes carry."""
 
-    deployable_id: int | None = None
+    deployable_id: RowNumber | None = None
     key: str | None = None
 
 
 class NewAttribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client sends, bare."""
 
-    deployable_id: int
+    deployable_id: RowNumber
     key: str
     value: str
 
@@ -31,7 +36,7 @@ class AttributeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Either of the two forms clients send: bare, or wrapped in ``attribute`` as openstacksdk does (contract section 5.2)."""
 
     attribute: NewAttribute | None = None
-    deployable_id: int | None = None
+    deployable_id: RowNumber | None = None
     key: str | None = None
     value: str | None = None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -59,7 +59,7 @@ def show(call: Call) -> Shape:
     return _shape(call, engine.get_deployable(call.db, _uuid(call)))
 
 
-def program(call: Call) -> Shape:
+def program(call: Call) -> NoReturn:
     """Ask for a device to be programmed; none that Cantle knows can be (spec S3.11), and the engine says so with a 409."""
     uuid = _uuid(call)
     steps: list[ProgramStep] = call.body
@@ -71,7 +71,7 @@ def program(call: Call) -> Shape:
     if set(image) != {"image_uuid"}:
         raise BadRequest("bad-program-request", "The value's one object must have 'image_uuid' and nothing else.")
     checked(str(image["image_uuid"]), "The image's uuid")
-    return _shape(call, engine.program(call.db, call.who, uuid))
+    engine.program(call.db, call.who, uuid)
 
 
 def _uuid(call: Call) -> str:

@@ -1,0 +1,29 @@
+# The agents' listener under gunicorn:
+#   gunicorn --config /etc/cantle/gunicorn-agents.conf.py cantle.wsgi:agents
+# One process: waiting agents cost a thread each, and hardly any processor time. Start more units on other ports for more.
+
+bind = "127.0.0.1:6667"
+workers = 1
+worker_class = "gthread"
+
+# [agents] waiting_places (100, one for each host) and a hundred more for reports, results and newcomers.
+threads = 200
+
+# Agents wait 60 to 90 s for work.
+timeout = 120
+graceful_timeout = 100
+keepalive = 100
+
+limit_request_line = 4094
+limit_request_fields = 32
+
+accesslog = None
+errorlog = "-"
+control_socket_disable = True
+
+
+def post_fork(server, worker):  # noqa: ARG001 (gunicorn calls it so)
+    """Read the configuration now, so that a wrong one stops the service at start and not at the first request."""
+    from cantle.wsgi import agents
+
+    agents.load()
