@@ -40,7 +40,9 @@ class FakeDriver:
 
 def _device(host: HostView, function: PciFunction) -> DeviceReport:
     address = str(function.address)
-    deployable = deployable_report(host, address, FakeDriver.name, "FPGA", _TRAITS, _units(function))
+    deployable = deployable_report(
+        host, address, driver_name=FakeDriver.name, resource_class="FPGA", traits=_TRAITS, handles=_units(function)
+    )
     return DeviceReport(
         address=address,
         type=DeviceType.FPGA,

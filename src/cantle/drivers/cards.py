@@ -1,0 +1,103 @@
+"""What drivers say of PCI functions in the same words: identity, board information, whether a card can be lent whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cantle.drivers.driver import HostView
+from cantle.drivers.slices import deployable_report
+from cantle.kernel import unit as units
+from cantle.model import classify
+from cantle.model.attach_handle import AttachType
+from cantle.model.device import Health, Mode
+from cantle.model.naming import device_traits
+from cantle.model.pci import ACCELERATOR, DISPLAY_3D, DISPLAY_OTHER, VGA, PciFunction
+from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport
+
+#: What lspci calls the classes: Cyborg's ``controller``.
+_CONTROLLERS: Mapping[str, str] = {
+    VGA: "VGA compatible controller",
+    DISPLAY_3D: "3D controller",
+    DISPLAY_OTHER: "Display controller",
+    ACCELERATOR: "Processing accelerators",
+}
+
+
+def place(function: PciFunction) -> dict[str, str]:
+    """A function's part of ``attach_info`` (contract section 4.1): hex digits without 0x."""
+    address = function.address
+    return {
+        "domain": f"{address.domain:04x}",
+        "bus": f"{address.bus:02x}",
+        "device": f"{address.slot:02x}",
+        "function": f"{address.function:x}",
+    }
+
+
+def report(
+    host: HostView,
+    function: PciFunction,
+    mode: Mode,
+    *,
+    health: Health = Health.OK,
+    reason: str | None = None,
+    capabilities: Sequence[Mode] = (),
+    deployables: tuple[DeployableReport, ...] = (),
+) -> DeviceReport:
+    """A card with everything that is the same whatever it is used for."""
+    name = host.names.name(function) if host.names is not None else None
+    return DeviceReport(
+        address=str(function.address),
+        type=classify.device_type(function),
+        vendor=function.vendor_id,
+        model=name or f"{classify.vendor_word(function.vendor_id)} Device {function.device_id}",
+        vendor_id=function.vendor_id,
+        product_id=function.device_id,
+        mode=mode,
+        health=health,
+        reason=reason,
+        numa_node=function.numa_node,
+        capabilities=tuple(str(one) for one in capabilities),
+        std_board_info={
+            "product_id": function.device_id,
+            "controller": _CONTROLLERS.get(function.class_code, function.class_id),
+        },
+        vendor_board_info={
+            "subsystem_vendor": function.subsystem_vendor,
+            "subsystem_device": function.subsystem_device,
+            "revision": function.revision,
+        },
+        deployables=deployables,
+    )
+
+
+def whole(
+    host: HostView, function: PciFunction, resource_class: str, capabilities: Sequence[Mode] = ()
+) -> DeviceReport:
+    """A card to lend whole, or the reason why it cannot be: then it has no units."""
+    address = str(function.address)
+    if classify.is_too_wide(function):
+        reason = f"its PCI domain {function.address.domain:x} does not fit the 16 bits that guests' configurations have for it"
+        return report(host, function, Mode.UNASSIGNABLE, reason=reason, capabilities=capabilities)
+    objections = units.objections(host.root, units.find(host.root, function.address))
+    if objections:
+        dead = any(objection.code == "device-dead" for objection in objections)
+        carved = any(objection.code == "vfs-enabled" for objection in objections)
+        return report(
+            host,
+            function,
+            Mode.SRIOV if carved else Mode.UNASSIGNABLE,
+            health=Health.FAILED if dead else Health.OK,
+            reason="; ".join(objection.message for objection in objections),
+            capabilities=capabilities,
+        )
+    handle = HandleReport(address, AttachType.PCI, place(function))
+    deployable = deployable_report(
+        host,
+        address,
+        driver_name=classify.vendor_word(function.vendor_id),
+        resource_class=resource_class,
+        traits=device_traits(function.vendor_id, function.device_id),
+        handles=(handle,),
+    )
+    return report(host, function, Mode.PASSTHROUGH, capabilities=capabilities, deployables=(deployable,))

@@ -1,0 +1,186 @@
+"""Mediated devices as units to lend: how many there are, what each is called, and when they are withheld.
+
+Shared by all drivers whose hardware is cut by the kernel's mdev framework (spec S0.2 to S0.6, S1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from cantle.drivers.driver import HostView
+from cantle.kernel.mdev import MdevDevice, MdevType
+from cantle.model.attach_handle import AttachType
+from cantle.model.device import Health
+from cantle.model.enabled_types import EnabledType
+from cantle.model.naming import mdev_traits
+from cantle.wire.inventory import DeployableReport, HandleReport
+from cantle.wire.work import WantedHandle
+
+#: Uuids named in a reason; more are counted.
+_NAMED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """A parent and what is known of it at one moment.
+
+    :param place: its part of ``attach_info``: domain, bus, device and function, or ``parent``.
+    :param chosen: the type it lends.
+    :param refused: why that is not the configured one, if so.
+    """
+
+    address: str
+    vendor_id: str
+    product_id: str
+    driver_name: str
+    place: Mapping[str, str]
+    chosen: EnabledType
+    offered: Mapping[str, MdevType]
+    mdevs: Sequence[MdevDevice]
+    lent: Sequence[WantedHandle]
+    refused: str | None = None
+
+    @property
+    def offer(self) -> MdevType | None:
+        """What the parent's driver says of the chosen type."""
+        return self.offered.get(self.chosen.type_id)
+
+    @property
+    def used(self) -> int:
+        """Units of the chosen type that exist and are ours."""
+        ours = {handle.uuid for handle in self.lent}
+        return sum(1 for one in self.mdevs if one.uuid in ours and one.type_id == self.chosen.type_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Slices:
+    """What a parent has to lend, and how well."""
+
+    deployables: tuple[DeployableReport, ...] = ()
+    health: Health = Health.OK
+    reason: str | None = None
+
+
+def choose(host: HostView, address: str, configured: EnabledType | None) -> tuple[EnabledType | None, str | None]:
+    """The type a parent lends: the configured one, unless another is still lent there (spec S1.4). With the second, the reason is given."""
+    for handle in host.lent(address):
+        lent = handle.attach_info.get("asked_type")
+        if handle.attach_type is AttachType.MDEV and lent and (configured is None or lent != configured.type_id):
+            known = next((one for one in host.enabled.types if one.type_id == lent), EnabledType(lent))
+            wish = f"configured is {configured.type_id}" if configured is not None else "no type is configured any more"
+            reason = f"config-refused: {lent} is still lent ({handle.uuid}); {wish}, which takes effect when it is back"
+            return known, reason
+    return configured, None
+
+
+def slices(host: HostView, parents: Sequence[Parent]) -> dict[str, Slices]:
+    """The units of all parents of one driver, by address. They are looked at together since ``max_instances`` counts the whole host."""
+    room = _room(host, parents)
+    return {parent.address: _of(host, parent, room.get(parent.address, 0)) for parent in parents}
+
+
+def _room(host: HostView, parents: Iterable[Parent]) -> dict[str, int]:
+    """How many units each parent has: what exists and is ours, and what can still be made, trimmed exactly to ``max_instances`` in the
+    order of addresses. What is in use is never trimmed."""
+    left: dict[str, int] = {}
+    room: dict[str, int] = {}
+    for parent in sorted(parents, key=lambda one: one.address):
+        if parent.offer is None:
+            continue
+        type_id, limit = parent.chosen.type_id, parent.chosen.max_instances
+        more = parent.offer.available_instances
+        if limit is not None:
+            existing = sum(1 for one in host.mdevs if one.type_id == type_id)
+            more = min(more, left.setdefault(type_id, max(0, limit - existing)))
+            left[type_id] -= more
+        room[parent.address] = parent.used + more
+    return room
+
+
+def _of(host: HostView, parent: Parent, total: int) -> Slices:
+    offer = parent.offer
+    if offer is None:
+        return Slices((), Health.DEGRADED, _not_offered(parent))
+    names = {type_id: one.name for type_id, one in parent.offered.items()}
+    traits = mdev_traits(parent.vendor_id, parent.product_id, offer.type_id, names)
+    deployable = deployable_report(
+        host,
+        parent.address,
+        driver_name=parent.driver_name,
+        resource_class=parent.chosen.resource_class,
+        traits=traits,
+        handles=_handles(parent, total),
+    )
+    if parent.refused is not None:
+        return Slices((deployable,), Health.DEGRADED, parent.refused)
+    if total == 0:
+        return Slices((deployable,), Health.DEGRADED, f"{offer.type_id} offers 0: {_blockers(parent)}")
+    return Slices((deployable,))
+
+
+def _handles(parent: Parent, total: int) -> tuple[HandleReport, ...]:
+    """One handle per unit. Units that are lent keep their names whatever their number, so none of them can fall off the end."""
+    type_id = parent.chosen.type_id
+    lent = {handle.attach_info.get("vgpu_mark", ""): handle.uuid for handle in parent.lent}
+    existing = {one.uuid for one in parent.mdevs}
+    kept = sorted(
+        (mark for mark in lent if mark.startswith(f"{type_id}_")),
+        key=lambda one: (lent[one] not in existing, _number(one)),
+    )
+    marks = kept[:total]
+    number = 0
+    while len(marks) < total:
+        mark = f"{type_id}_{number}"
+        if mark not in lent:
+            marks.append(mark)
+        number += 1
+    return tuple(
+        HandleReport(mark, AttachType.MDEV, {**parent.place, "asked_type": type_id, "vgpu_mark": mark})
+        for mark in sorted(marks, key=_number)
+    )
+
+
+def _number(mark: str) -> tuple[int, str]:
+    digits = mark.rpartition("_")[2]
+    return (int(digits) if digits.isdigit() else 0, mark)
+
+
+def deployable_report(
+    host: HostView,
+    address: str,
+    *,
+    driver_name: str,
+    resource_class: str,
+    traits: tuple[str, ...],
+    handles: tuple[HandleReport, ...],
+) -> DeployableReport:
+    """A deployable with its attributes in Cyborg's wording: ``rc``, ``trait0``… (spec S0.6)."""
+    attributes = {"rc": resource_class} | {f"trait{number}": trait for number, trait in enumerate(traits)}
+    return DeployableReport(f"{host.hostname}_{address}", driver_name, resource_class, traits, handles, attributes)
+
+
+def _not_offered(parent: Parent) -> str:
+    wanted = parent.chosen.type_id
+    if not parent.offered:
+        return (
+            f"{wanted} is enabled for it, but no mediated type is offered: its driver is not there or still starting. "
+            "It is withheld until the type appears"
+        )
+    offered = ", ".join(f"{one.type_id} ({one.name})" if one.name else one.type_id for one in parent.offered.values())
+    return f"{wanted} is enabled for it, but it offers only {offered}. It is withheld until the type appears"
+
+
+def _blockers(parent: Parent) -> str:
+    """What uses up a parent: its mediated devices by type, others' and ours."""
+    if not parent.mdevs:
+        return "nothing is made on it, so its driver keeps it for something else, or max_instances is reached on other cards"
+    ours = {handle.uuid for handle in parent.lent}
+    words = []
+    for type_id in sorted({one.type_id for one in parent.mdevs}):
+        uuids = [one.uuid for one in parent.mdevs if one.type_id == type_id]
+        foreign = [uuid for uuid in uuids if uuid not in ours]
+        named = ", ".join(uuids[:_NAMED]) + (f" and {len(uuids) - _NAMED} more" if len(uuids) > _NAMED else "")
+        whose = "" if not foreign else f", {len(foreign)} of them not made by Cantle"
+        words.append(f"{len(uuids)} {type_id} exist on it{whose}: {named}")
+    return "; ".join(words)
