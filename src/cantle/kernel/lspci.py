@@ -49,10 +49,11 @@ class Listed(NamedTuple):
 
 @dataclass(slots=True)
 class _Entry:
-    """A function being read: the line it begins at, and its facts under the tags of ``lspci -vmm``."""
+    """A function being read: the line it begins at, its facts under the tags of ``lspci -vmm``, and the lines of those."""
 
     line: int
     facts: dict[str, str] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=dict)
 
 
 def parse(text: str) -> list[Listed]:
@@ -99,6 +100,7 @@ def _entries(text: str) -> list[_Entry]:
                 entries.append(_Entry(number))
             tagged = True
             entries[-1].facts[match[1]] = match[2] or ""
+            entries[-1].lines[match[1]] = number
         else:
             _refuse(number, f"{_quote(line)} is no line of lspci; {_HINT}")
     return entries
@@ -180,7 +182,9 @@ def _named_id(entry: _Entry, tag: str) -> tuple[str, str]:
         _refuse(entry.line, f"the function that begins here has no {tag}: the dump is cut off, or was edited")
     match = _NAMED_ID.fullmatch(text)
     if match is None:
-        _refuse(entry.line, f"{tag} {_quote(text)} has no number in brackets, or is cut off; {_HINT}")
+        _refuse(
+            entry.lines.get(tag, entry.line), f"{tag} {_quote(text)} has no number in brackets, or is cut off; {_HINT}"
+        )
     return match[1] or "", (match[2] or match[3]).lower()
 
 
