@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,7 @@ from tests.kernel.guest import sysfs
 from tests.kernel.guest.holder import holding
 from tests.kernel.lab import machine
 
-from cantle.errors import Conflict
+from cantle.errors import Conflict, HostError
 from cantle.kernel import mdev, unit, vfio
 from cantle.kernel.root import Root
 from cantle.kernel.unit import Unit
@@ -22,6 +24,7 @@ A40 = machine.address("a40")
 FLEX = machine.address("flex")
 GEFORCE = machine.address("geforce")
 GEFORCE_AUDIO = machine.address("geforce", 1)
+EMULATED = machine.address("emulated")
 
 #: (driver, driver_override) of each function, as the tests find and must leave them.
 Binding = tuple[str | None, str]
@@ -31,6 +34,21 @@ def bindings() -> dict[str, Binding]:
     """How every function of the machine is bound."""
     found = sorted(path.name for path in (sysfs.PCI / "devices").iterdir())
     return {one: (sysfs.driver(one), sysfs.text(sysfs.function(one) / "driver_override")) for one in found}
+
+
+class FailingRoot(Root):
+    """The guest's own kernel, but for one write that does not reach it."""
+
+    def __init__(self, failing: int) -> None:
+        super().__init__("/")
+        self._left = failing
+
+    def write(self, rel: str, text: str) -> None:
+        """As of Root, but for the write in question."""
+        self._left -= 1
+        if self._left == 0:
+            raise HostError("host-write-failed", "cut off by the test", path=f"/{rel}", errno=errno.EIO)
+        super().write(rel, text)
 
 
 def find(address: str) -> Unit:
@@ -105,6 +123,59 @@ def test_a_program_that_plays_through_the_card_is_named_and_the_card_stays_with_
     with open(node, "rb"), pytest.raises(Conflict, match=f"has {node} open") as caught:
         vfio.plan_bind(ROOT, find(GEFORCE))
     assert caught.value.code == "device-held"
+
+
+def test_whichever_write_fails_the_kernel_is_left_as_it_was_and_the_next_attempt_succeeds() -> None:
+    card = find(GEFORCE)
+    before = bindings()
+    known = vfio.originals(ROOT, card)
+    plan = vfio.plan_bind(ROOT, card)
+    for failing in range(1, len(plan.steps) + 1):
+        with pytest.raises(HostError, match="the device does not answer"):
+            vfio.apply(FailingRoot(failing), plan)
+        assert bindings() == before
+    vfio.apply(ROOT, plan)
+
+    lent = bindings()
+    plan = vfio.plan_release(ROOT, find(GEFORCE), known)
+    for failing in range(1, len(plan.steps) + 1):
+        with pytest.raises(HostError, match="the device does not answer"):
+            vfio.apply(FailingRoot(failing), plan)
+        assert bindings() == lent
+    vfio.apply(ROOT, plan)
+
+
+def test_a_driver_that_will_not_have_the_card_is_named_and_the_card_stays_with_vfio_pci() -> None:
+    known = lend(T4)
+    lent = bindings()
+    wrong = [vfio.Original(one.address, one.hardware, "e1000") for one in known]
+    with pytest.raises(HostError, match=f"e1000 did not take {T4}: the driver does not serve") as caught:
+        give_back(T4, tuple(wrong))
+    assert (caught.value.code, caught.value.errno) == ("driver-bind-refused", errno.ENODEV)
+    assert bindings() == lent
+    give_back(T4, known)
+
+
+@pytest.fixture
+def screen() -> Iterator[Path]:
+    """The node of the one card that is what QEMU made it, on the kernel's own DRM driver for it."""
+    subprocess.run(["modprobe", "bochs"], check=True)
+    drm = sysfs.function(EMULATED) / "drm"
+    sysfs.until(lambda: any(drm.glob("card*")), "the display driver has made its node")
+    yield Path("/dev/dri") / next(drm.glob("card*")).name
+    subprocess.run(["modprobe", "-r", "bochs"], check=True)
+
+
+def test_a_display_server_s_card_is_refused_by_pid_until_it_ends_and_then_goes_and_comes_back(screen: Path) -> None:
+    before = bindings()
+    with screen.open("rb"), pytest.raises(Conflict, match=f"has {screen} open") as caught:
+        vfio.plan_bind(ROOT, find(EMULATED))
+    assert caught.value.code == "device-held"
+    known = lend(EMULATED)
+    assert sysfs.driver(EMULATED) == "vfio-pci"
+    assert not screen.exists()
+    give_back(EMULATED, known)
+    assert bindings() == before
 
 
 def test_without_its_history_a_card_goes_to_the_driver_that_the_kernel_chooses() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.kernel.lab import machine
 from tests.kernel.lab.boots import Boot
@@ -50,6 +51,7 @@ class Lab:
         self.results = results
         self.version = (folder / "version").read_text().strip()
         self.keep = results / "keep.img"
+        self._lock: IO[str] | None = None
 
     @classmethod
     def prepare(cls, checkout: Path) -> Lab:
@@ -57,15 +59,16 @@ class Lab:
         setup = Path(__file__).with_name("setup.sh")
         made = subprocess.run(["bash", str(setup)], stdout=subprocess.PIPE, text=True, check=True)
         folder = Path(made.stdout.strip())
-        results = folder.parent / "results"
-        shutil.rmtree(results, ignore_errors=True)
-        results.mkdir()
-        lab = cls(folder, results)
+        lab = cls(folder, folder.parent / "results")
+        lab._lock = (folder.parent / "running").open("w")
+        fcntl.flock(lab._lock, fcntl.LOCK_EX)  # a second run in the same checkout waits for its turn
+        shutil.rmtree(lab.results, ignore_errors=True)
+        lab.results.mkdir()
         with lab.keep.open("wb") as disk:
             disk.truncate(_KEEP_BYTES)
         subprocess.run(["mkfs.ext4", "-q", "-F", str(lab.keep)], check=True)
-        for code in ("src", "tests"):  # compiled here: the guest's processor is slow, and the checkout read-only for it
-            subprocess.run([sys.executable, "-m", "compileall", "-q", str(checkout / code)], check=True)
+        for code in ("src", "tests"):  # to spare the guest's slow processor; what cannot be compiled is pytest's to say
+            subprocess.run([sys.executable, "-m", "compileall", "-qq", str(checkout / code)], check=False)
         return lab
 
 
