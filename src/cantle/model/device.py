@@ -38,6 +38,10 @@ class Health(StrEnum):
     """The device does not work (reads 0xffff, a step broke half-way); not lent until mended."""
 
 
+#: Healths with which a device's units are lent: of a degraded one the driver reports just the units it vouches for.
+LENDABLE = frozenset({Health.OK, Health.DEGRADED})
+
+
 class DeviceStatus(StrEnum):
     """What the operator wants: the ``status`` of accelerator API 2.3."""
 
@@ -57,6 +61,16 @@ class DeviceType(StrEnum):
     MDEV = "MDEV"
     PCI = "PCI"
     NVME = "NVME"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPath:
+    """How the host reaches a device to manage it (spec S0.6). ``type`` is ``PCI`` with domain, bus, device and function as hex digits
+    in ``info``, or ``PARENT`` with the ``parent``'s name for one that is no PCI function."""
+
+    uuid: str
+    type: str
+    info: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +101,4 @@ class Device:
     capabilities: tuple[str, ...] = ()
     std_board_info: dict[str, str] = field(default_factory=dict)
     vendor_board_info: dict[str, str] = field(default_factory=dict)
+    control_path: ControlPath | None = None

@@ -1,0 +1,148 @@
+"""Accelerator requests: make, look up, delete. Binding is in `cantle.engine.bind`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection
+
+from cantle.engine import audit
+from cantle.engine.access import need_service, project_filter, sees
+from cantle.engine.clock import now
+from cantle.engine.parting import refuse_lent, take_back
+from cantle.errors import Locked, NotFound
+from cantle.model import uuids
+from cantle.model.arq import RESOLVED, Arq, ArqState
+from cantle.model.identity import Identity
+from cantle.model.page import Page
+from cantle.model.profile import units
+from cantle.store import arq as store
+from cantle.store import host, profile
+from cantle.store.database import Database
+from cantle.store.types import Record
+
+
+def create_arqs(db: Database, who: Identity, profile_name: str) -> list[Arq]:
+    """One ARQ per accelerator the profile asks for, in the order of its groups, in the caller's project.
+
+    :raises NotFound: ``profile-not-found``.
+    """
+
+    def work(connection: Connection) -> list[Arq]:
+        found = profile.by_name(connection, profile_name)
+        if found is None:
+            raise NotFound("profile-not-found", f"There is no device profile {profile_name!r}.", ref=profile_name)
+        rows: list[dict[str, Any]] = [
+            {
+                "uuid": uuids.new(),
+                "state": ArqState.INITIAL,
+                "profile_id": found.id,
+                "profile_name": found.name,
+                "group_id": unit.group_id,
+                "resource_class": unit.resource_class,
+                "required": unit.required,
+                "forbidden": unit.forbidden,
+                "project_id": who.project_id,
+                "created_at": made,
+            }
+            for unit in units(found.groups)
+        ]
+        return [_made(number, row) for number, row in zip(store.add(connection, rows), rows, strict=True)]
+
+    made = now()
+    arqs = db.run(work)
+    audit.note(who, "arq.create", *(arq.uuid for arq in arqs))
+    return arqs
+
+
+def list_arqs(
+    db: Database, who: Identity, *, instance: str | None = None, resolved: bool = False, page: Page | None = None
+) -> list[Arq]:
+    """The caller's ARQs; with a service token and an instance, that instance's, whoever they belong to.
+
+    :param resolved: without an instance, leaves out those still on the way; with one, all of its ARQs must be resolved.
+    :raises BadRequest: ``bad-uuid``, ``bad-sort-key``, ``marker-not-found``.
+    :raises Locked: ``arqs-not-resolved``: an ARQ of the instance is still on the way.
+    """
+    wanted = None if instance is None else uuids.checked(instance, "instance")
+    project = None if who.is_service and wanted is not None else project_filter(who)
+    states = sorted(RESOLVED) if resolved and wanted is None else None
+    with db.read() as connection:
+        found = store.listed(connection, project=project, instance=wanted, states=states, page=page)
+    if resolved and wanted is not None:
+        pending = [arq.uuid for arq in found if arq.state not in RESOLVED]
+        if pending:
+            raise Locked("arqs-not-resolved", f"Not yet resolved: {', '.join(pending)}. Ask again.", arqs=pending)
+    return found
+
+
+def get_arq(db: Database, who: Identity, uuid: str) -> Arq:
+    """One ARQ of the caller's.
+
+    :raises BadRequest: ``bad-uuid``.
+    :raises NotFound: ``arq-not-found``.
+    """
+    wanted = uuids.checked(uuid, "accelerator request uuid")
+    with db.read() as connection:
+        found = store.by_uuid(connection, wanted)
+    if found is None or not sees(who, found.project_id):
+        raise _missing([uuid])
+    return found
+
+
+def delete_arqs(db: Database, who: Identity, wanted: Sequence[str]) -> None:
+    """Delete ARQs. Those that exist are deleted even if others do not; the latter are then named in the error.
+
+    Their units are taken back by the host and can be lent again when it has said so.
+
+    :raises NotFound: ``arq-not-found``, after the others were deleted.
+    :raises Forbidden: ``service-token-needed``: one belongs to an instance; nothing was deleted.
+    :raises Conflict: ``arq-of-lease``: one belongs to a lease; nothing was deleted.
+    """
+    spelled = {uuids.canonical(text) or text: text for text in wanted}
+
+    def work(connection: Connection) -> list[str]:
+        host.lock_of_arqs(connection, list(spelled))
+        rows = [row for row in store.to_part(connection, list(spelled)) if sees(who, row.project_id)]
+        if any(row.instance_uuid is not None for row in rows):
+            need_service(who)
+        _delete(connection, rows)
+        return [text for uuid, text in spelled.items() if uuid not in {row.uuid for row in rows}]
+
+    missing = db.run(work)
+    audit.note(who, "arq.delete", *(text for text in wanted if text not in missing))
+    if missing:
+        raise _missing(missing)
+
+
+def delete_arqs_of_instance(db: Database, who: Identity, instance: str) -> None:
+    """Delete all ARQs of an instance, whoever they belong to. There may be none.
+
+    :raises BadRequest: ``bad-uuid``.
+    :raises Forbidden: ``service-token-needed``.
+    """
+    need_service(who)
+    wanted = uuids.checked(instance, "instance")
+
+    def work(connection: Connection) -> None:
+        host.lock_of_instance(connection, wanted)
+        _delete(connection, store.to_part_of_instance(connection, wanted))
+
+    db.run(work)
+    audit.note(who, "arq.delete_of_instance", wanted)
+
+
+def _delete(connection: Connection, rows: Sequence[Record]) -> None:
+    refuse_lent(rows)
+    take_back(connection, rows, now())
+    if rows:
+        store.remove(connection, [row.id for row in rows])
+
+
+def _made(number: int, row: dict[str, Any]) -> Arq:
+    return Arq(id=number, **{key: value for key, value in row.items() if key != "profile_id"})
+
+
+def _missing(named: Sequence[str]) -> NotFound:
+    return NotFound("arq-not-found", f"There is no accelerator request {', '.join(named)}.", arqs=list(named))

@@ -1,0 +1,242 @@
+"""Bind ARQs to a host, a provider and an instance, and unbind them. All of one call succeed, or nothing is changed (spec S3.4, S3.5).
+
+A bind claims a unit and tells the host; the host's result, or the deadline, settles it (`cantle.engine.results`, the keeper).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Connection
+
+from cantle.engine import audit
+from cantle.engine.access import need_service, sees
+from cantle.engine.clock import BIND_SECONDS, now
+from cantle.engine.parting import HOLDING, refuse_lent, take_back
+from cantle.errors import BadRequest, Conflict, Forbidden, NoCapacity, NotFound
+from cantle.model import uuids
+from cantle.model.arq import BINDABLE, ArqState
+from cantle.model.host import same_host
+from cantle.model.identity import Identity
+from cantle.store import arq as store
+from cantle.store import claim, deployable, host, owner
+from cantle.store.database import Database, host_topic, wake
+from cantle.store.faults import LookAgain
+from cantle.store.types import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """One ARQ is to be bound. ``hostname`` may be short or qualified; ``project_id`` (microversion 2.1) is an administrator's word on
+    whose it is."""
+
+    arq_uuid: str
+    hostname: str
+    device_rp_uuid: str
+    instance_uuid: str
+    project_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unbind:
+    """One ARQ is to be unbound."""
+
+    arq_uuid: str
+
+
+def bind(db: Database, who: Identity, binds: Sequence[Bind]) -> None:
+    """Claim a unit for each ARQ and tell the hosts. An ARQ that is bound just so already, or on the way, is left as it is.
+
+    An ARQ belongs to the project its instance belongs to: the one an administrator names here, else the one remembered from the
+    instance's earlier ARQs, else the ARQ's own. So an evacuation by an administrator does not take the ARQs from the tenant.
+
+    :raises BadRequest: ``nothing-to-bind``, ``bad-uuid``, ``bad-hostname``, ``host-of-other-provider``, ``instance-has-arqs``.
+    :raises Forbidden: ``service-token-needed``, ``project-needs-admin``.
+    :raises NotFound: ``arq-not-found``, ``provider-not-found``.
+    :raises Conflict: ``arq-not-bindable``, ``arq-of-lease``, ``provider-does-not-fit``, ``provider-out-of-service``.
+    :raises NoCapacity: ``no-free-handle``.
+    """
+    need_service(who)
+    asked = _checked(who, binds)
+
+    def work(connection: Connection) -> None:
+        host.lock_of_providers(connection, sorted({one.device_rp_uuid for one in asked.values()}))
+        rows = store.to_bind(connection, list(asked), sorted({one.instance_uuid for one in asked.values()}))
+        arqs = {row.uuid: row for row in rows}
+        owners = {row.owned_instance: row.owner for row in rows if row.owned_instance is not None}
+        todo = {uuid: one for uuid, one in asked.items() if _must_bind(who, one, arqs.get(uuid))}
+        _refuse_strangers(todo, arqs)
+        if todo:
+            _claim(connection, todo, arqs, owners)
+
+    db.run(work)
+    audit.note(who, "arq.bind", *asked)
+
+
+def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
+    """Let ARQs go of their units. An ARQ that holds none is left as it is; a failed one can be bound again afterwards.
+
+    :raises BadRequest: ``nothing-to-bind``.
+    :raises Forbidden: ``service-token-needed``.
+    :raises NotFound: ``arq-not-found``.
+    :raises Conflict: ``arq-of-lease``.
+    """
+    need_service(who)
+    wanted = list(dict.fromkeys(_arq_uuid(one.arq_uuid) for one in unbinds))
+    if not wanted:
+        raise BadRequest("nothing-to-bind", "No accelerator request is named.")
+
+    def work(connection: Connection) -> None:
+        host.lock_of_arqs(connection, wanted)
+        rows = [row for row in store.to_part(connection, wanted) if sees(who, row.project_id)]
+        known = {row.uuid for row in rows}
+        for uuid in wanted:
+            if uuid not in known:
+                raise _missing(uuid)
+        refuse_lent(rows)
+        moving = [row for row in rows if row.state != ArqState.UNBOUND]
+        moment = now()
+        take_back(connection, moving, moment)
+        if moving:
+            store.part(connection, [row.id for row in moving], moment)
+
+    db.run(work)
+    audit.note(who, "arq.unbind", *wanted)
+
+
+def _checked(who: Identity, binds: Sequence[Bind]) -> dict[str, Bind]:
+    """By ARQ, in the order asked for; uuids in our spelling."""
+    asked: dict[str, Bind] = {}
+    for one in binds:
+        if not one.hostname or len(one.hostname) > 255:
+            raise BadRequest("bad-hostname", "hostname is empty or longer than 255 characters.")
+        if one.project_id is not None and not who.is_admin:
+            raise Forbidden(
+                "project-needs-admin", "Only an administrator may say whose project_id an accelerator request is."
+            )
+        uuid = _arq_uuid(one.arq_uuid)
+        asked[uuid] = replace(
+            one,
+            arq_uuid=uuid,
+            device_rp_uuid=uuids.checked(one.device_rp_uuid, "device_rp_uuid"),
+            instance_uuid=uuids.checked(one.instance_uuid, "instance_uuid"),
+        )
+    if not asked:
+        raise BadRequest("nothing-to-bind", "No accelerator request is named.")
+    return asked
+
+
+def _must_bind(who: Identity, one: Bind, row: Record | None) -> bool:
+    """Whether anything is left to do for it; refuses what cannot be bound."""
+    if row is None or not sees(who, row.project_id):
+        raise _missing(one.arq_uuid)
+    refuse_lent([row])
+    if row.state in BINDABLE:
+        return True
+    if row.state in HOLDING and _same(one, row):
+        return False
+    raise Conflict(
+        "arq-not-bindable",
+        f"Accelerator request {row.uuid} is {row.state}; only one that is Initial or Unbound can be bound. Unbind it first.",
+        state=row.state,
+    )
+
+
+def _same(one: Bind, row: Record) -> bool:
+    return (
+        row.instance_uuid == one.instance_uuid
+        and row.device_rp_uuid == one.device_rp_uuid
+        and same_host(row.hostname or "", one.hostname)
+    )
+
+
+def _refuse_strangers(todo: Mapping[str, Bind], arqs: Mapping[str, Record]) -> None:
+    """An instance's ARQs are bound in one call: others there are left from something that went wrong."""
+    instances = {one.instance_uuid for one in todo.values()}
+    for row in arqs.values():
+        if row.instance_uuid in instances and row.uuid not in todo:
+            raise BadRequest(
+                "instance-has-arqs",
+                f"Instance {row.instance_uuid} has accelerator request {row.uuid} already; delete that first.",
+                instance=row.instance_uuid,
+            )
+
+
+def _claim(
+    connection: Connection, todo: Mapping[str, Bind], arqs: Mapping[str, Record], owners: Mapping[str, str]
+) -> None:
+    providers = deployable.providers(connection, sorted({one.device_rp_uuid for one in todo.values()}))
+    moment = now()
+    for one in todo.values():
+        _check_provider(one, arqs[one.arq_uuid], providers.get(one.device_rp_uuid))
+    takes = [_take(one, providers[one.device_rp_uuid], moment) for one in todo.values()]
+    if claim.take(connection, takes) < len(takes):
+        names = ", ".join(sorted(row.name for row in providers.values()))
+        raise NoCapacity("no-free-handle", f"{names}: not enough free units for {len(takes)} accelerator requests.")
+    starts = [_start(one, arqs[one.arq_uuid], owners, moment) for one in todo.values()]
+    if store.start(connection, starts) < len(starts):
+        raise LookAgain
+    _set_owners(connection, todo, owners)
+    for row in providers.values():
+        wake(connection, host_topic(row.hostname))
+
+
+def _check_provider(one: Bind, arq: Record, provider: Record | None) -> None:
+    if provider is None:
+        raise NotFound(
+            "provider-not-found", f"There is no provider {one.device_rp_uuid} of ours.", rp_uuid=one.device_rp_uuid
+        )
+    if not same_host(provider.hostname, one.hostname):
+        raise BadRequest(
+            "host-of-other-provider",
+            f"Provider {provider.name} belongs to host {provider.hostname}, not to {one.hostname}.",
+        )
+    if (why := deployable.why_not(provider)) is not None:
+        raise Conflict("provider-out-of-service", f"Nothing can be bound on {provider.name}: {why}.")
+    wanting = [f"resource class {arq.resource_class}"] if arq.resource_class != provider.resource_class else []
+    wanting += [trait for trait in arq.required if trait not in provider.traits]
+    wanting += [f"no {trait}" for trait in arq.forbidden if trait in provider.traits]
+    if wanting:
+        raise Conflict(
+            "provider-does-not-fit",
+            f"Accelerator request {arq.uuid} wants {', '.join(wanting)}; {provider.name} is "
+            f"{provider.resource_class} with {', '.join(provider.traits) or 'no traits'}.",
+        )
+
+
+def _take(one: Bind, provider: Record, moment: dt.datetime) -> dict[str, Any]:
+    return {"arq_uuid": one.arq_uuid, "deployable_id": provider.id, "now": moment}
+
+
+def _start(one: Bind, arq: Record, owners: Mapping[str, str], moment: dt.datetime) -> dict[str, Any]:
+    return {
+        "arq_id": arq.id,
+        "to_hostname": one.hostname,
+        "to_rp": one.device_rp_uuid,
+        "to_instance": one.instance_uuid,
+        "to_project": one.project_id or owners.get(one.instance_uuid) or arq.project_id,
+        "seconds": BIND_SECONDS,
+        "now": moment,
+    }
+
+
+def _set_owners(connection: Connection, todo: Mapping[str, Bind], owners: Mapping[str, str]) -> None:
+    """An administrator's word replaces what was remembered."""
+    named = {one.instance_uuid: one.project_id for one in todo.values() if one.project_id is not None}
+    changed = {instance: project for instance, project in named.items() if owners.get(instance, project) != project}
+    if changed:
+        owner.replace(connection, changed)
+
+
+def _arq_uuid(text: str) -> str:
+    uuid = uuids.canonical(text)
+    if uuid is None:
+        raise _missing(text)
+    return uuid
+
+
+def _missing(uuid: str) -> NotFound:
+    return NotFound("arq-not-found", f"There is no accelerator request {uuid}.", arqs=[uuid])

@@ -1,0 +1,13 @@
+"""When something was made or changed, for people. What depends on time asks the database's clock instead (`cantle.store.types`)."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+#: How long a host has to make the units of a bind ready. Well inside the 300 s that Nova waits (spec S3.7).
+BIND_SECONDS = 60.0
+
+
+def now() -> dt.datetime:
+    """This process's time, UTC."""
+    return dt.datetime.now(dt.UTC)

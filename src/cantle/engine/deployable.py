@@ -1,0 +1,53 @@
+"""Deployables: look up; programming, which no device of ours can do."""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from cantle.engine import audit
+from cantle.errors import Conflict, NotFound
+from cantle.model import uuids
+from cantle.model.deployable import Deployable
+from cantle.model.identity import Identity
+from cantle.model.page import Page
+from cantle.store import deployable as store
+from cantle.store.database import Database
+
+
+def list_deployables(db: Database, *, page: Page | None = None) -> list[Deployable]:
+    """All deployables.
+
+    :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
+    """
+    with db.read() as connection:
+        return store.listed(connection, page)
+
+
+def get_deployable(db: Database, uuid: str) -> Deployable:
+    """One deployable.
+
+    :raises BadRequest: ``bad-uuid``.
+    :raises NotFound: ``deployable-not-found``.
+    """
+    wanted = uuids.checked(uuid, "deployable uuid")
+    with db.read() as connection:
+        found = store.by_uuid(connection, wanted)
+    if found is None:
+        raise NotFound("deployable-not-found", f"There is no deployable {uuid}.", uuid=uuid)
+    return found
+
+
+def program(db: Database, who: Identity, uuid: str) -> NoReturn:
+    """Refuse to program a deployable: none of the devices Cantle lends takes a bitstream (spec S3.11).
+
+    :raises BadRequest: ``bad-uuid``.
+    :raises NotFound: ``deployable-not-found``.
+    :raises Conflict: ``device-not-programmable``.
+    """
+    deployable = get_deployable(db, uuid)
+    audit.note(who, "deployable.program refused", deployable.uuid)
+    raise Conflict(
+        "device-not-programmable",
+        f"{deployable.name} ({deployable.resource_class}, driver {deployable.driver_name}) cannot be programmed.",
+        uuid=deployable.uuid,
+    )

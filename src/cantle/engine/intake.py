@@ -1,0 +1,303 @@
+"""Take in a host's report: what it has and how well. Reports change what is known, never what is lent (spec S0.3, S0.6; promise 4)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import Connection
+
+from cantle.engine import heartbeat, units
+from cantle.engine.clock import now
+from cantle.engine.fence import check_protocol, check_start, former_starts
+from cantle.engine.report_check import unusable
+from cantle.errors import BadRequest
+from cantle.model import uuids
+from cantle.model.device import DeviceStatus, Health
+from cantle.model.problem import Problem
+from cantle.store import host as hosts
+from cantle.store import inventory as store
+from cantle.store.database import Database
+from cantle.store.types import Record, database_now
+from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport, InventoryAnswer, InventoryReport
+
+_HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
+_PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
+
+#: Columns of a device that a report fills.
+_SEEN = (
+    "type",
+    "vendor",
+    "model",
+    "vendor_id",
+    "product_id",
+    "mode",
+    "health",
+    "reason",
+    "numa_node",
+    "capabilities",
+    "std_board_info",
+    "vendor_board_info",
+)
+_OFFERED = ("driver_name", "resource_class", "traits", "total")
+
+
+def accept_report(db: Database, hostname: str, report: InventoryReport) -> InventoryAnswer:
+    """Take in a report. One with the digest of the last one writes nothing (but a sign of life, at most once a minute).
+
+    A device the report does not name becomes ``missing``; nothing is deleted for that. A part of the report that cannot be kept is
+    left out, becomes a problem of the host, and puts its device out of service if it was known.
+
+    :raises BadRequest: ``bad-hostname``.
+    :raises Conflict: ``agent-fenced`` from an earlier life of the agent, ``protocol-mismatch``.
+    """
+    check_protocol(report.protocol)
+    if _HOSTNAME.fullmatch(hostname) is None:
+        raise BadRequest(
+            "bad-hostname", f"{hostname!r} is no host name: letters, digits, '.', '-' and '_', at most 255 of them."
+        )
+    known = _known(db, hostname, report)
+    if known is not None:
+        heartbeat.heard(db, known.id)
+        return InventoryAnswer(generation=known.generation, changed=False)
+
+    def work(connection: Connection) -> tuple[int, InventoryAnswer]:
+        return _take_in(connection, hostname, report)
+
+    host_id, answer = db.run(work)
+    heartbeat.written(db, host_id)
+    return answer
+
+
+def _known(db: Database, hostname: str, report: InventoryReport) -> Record | None:
+    """The host's row, if this very report was taken in from this very agent."""
+    with db.read() as connection:
+        row = hosts.find(connection, hostname)
+    if row is None:
+        return None
+    check_start(row, report.agent_start)
+    return row if (row.digest, row.agent_start) == (report.digest, report.agent_start) else None
+
+
+def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> tuple[int, InventoryAnswer]:
+    moment = now()
+    row = hosts.find(connection, hostname, lock=True)
+    if row is None:
+        hosts.add(connection, hostname, moment)
+        row = hosts.find(connection, hostname, lock=True)
+        assert row is not None  # noqa: S101 - it was just made
+    check_start(row, report.agent_start)
+    changed = row.digest != report.digest
+    values: dict[str, Any] = {
+        "agent_start": report.agent_start,
+        "former_starts": former_starts(row, report.agent_start),
+        "last_seen": database_now(),
+    }
+    if changed:
+        problems = _Intake(connection, row.id, moment).all_of(report)
+        values |= {"digest": report.digest, "problems": problems, "updated_at": moment}
+    hosts.change(connection, row.id, **values)
+    return row.id, InventoryAnswer(generation=row.generation, changed=changed)
+
+
+class _Intake:
+    """One report of one host. The host's row is locked; rows are collected first and written table by table."""
+
+    def __init__(self, connection: Connection, host_id: int, moment: dt.datetime) -> None:
+        self._connection = connection
+        self._host_id = host_id
+        self._moment = moment
+        self._standing = store.standing(connection, host_id)
+        self._problems: list[Problem] = []
+
+    def all_of(self, report: InventoryReport) -> list[Problem]:
+        """Write what the report says; the report's problems and ours about it."""
+        self._problems += [Problem(one.source, one.code, one.message) for one in report.problems]
+        bad = unusable(report.devices)
+        usable = [device for position, device in enumerate(report.devices) if position not in bad]
+        distrusted = {report.devices[position].address: reason for position, reason in bad.items()}
+        numbers = self._devices(usable, distrusted)
+        offered = self._deployables({device.address: device for device in usable}, numbers)
+        self._handles(offered)
+        self._attributes(offered)
+        return self._problems
+
+    def _devices(self, usable: list[DeviceReport], distrusted: Mapping[str, str]) -> dict[str, int]:
+        """Numbers of the usable devices by address."""
+        standing = self._standing.devices
+        new = [device for device in usable if device.address not in standing]
+        numbers = store.add(self._connection, "devices", [self._new_device(device) for device in new])
+        changes = []
+        seen = {device.address: device for device in usable}
+        for address, row in standing.items():
+            if address in seen:
+                values = _device_values(seen[address])
+            elif address in distrusted:
+                values = _row_values(row) | {
+                    "health": Health.FAILED,
+                    "reason": f"what its host reports is unusable: {distrusted[address]}",
+                }
+            else:
+                values = _row_values(row) | {
+                    "health": Health.MISSING,
+                    "reason": "its host's last report did not name it",
+                }
+            if values != _row_values(row):
+                changes.append({"id": row.id, "updated_at": self._moment, **values})
+        store.change(self._connection, "devices", changes)
+        for address, reason in distrusted.items():
+            self._problems.append(
+                Problem(address[:255], "device-report-unusable", f"Left out of the report: {reason}.")
+            )
+        return {device.address: number for device, number in zip(new, numbers, strict=True)} | {
+            address: row.id for address, row in standing.items() if address in seen
+        }
+
+    def _new_device(self, device: DeviceReport) -> dict[str, Any]:
+        path_type, path_info = _control_path(device.address)
+        return {
+            "uuid": uuids.new(),
+            "host_id": self._host_id,
+            "address": device.address,
+            "status": DeviceStatus.ENABLED,
+            "control_path_uuid": uuids.new(),
+            "control_path_type": path_type,
+            "control_path_info": path_info,
+            "created_at": self._moment,
+            **_device_values(device),
+        }
+
+    def _deployables(
+        self, usable: Mapping[str, DeviceReport], numbers: Mapping[str, int]
+    ) -> dict[int, DeployableReport]:
+        """What is offered, by number of the deployable. One that its device no longer offers stays, with nothing in it."""
+        new: list[tuple[dict[str, Any], DeployableReport]] = []
+        changes: list[dict[str, Any]] = []
+        offered: dict[int, DeployableReport] = {}
+        for address, device_id in numbers.items():
+            reported = {one.name: one for one in usable[address].deployables}
+            standing = self._standing.deployables.get(device_id, {})
+            for name, one in reported.items():
+                if name not in standing:
+                    new.append((self._new_deployable(device_id, one), one))
+            for name, row in standing.items():
+                one = reported.get(name) or _nothing(row)
+                offered[row.id] = one
+                values = _offered_values(one)
+                if values != {column: getattr(row, column) for column in _OFFERED}:
+                    changes.append({"id": row.id, "updated_at": self._moment, **values})
+        made = store.add(self._connection, "deployables", [values for values, _ in new])
+        store.change(self._connection, "deployables", changes)
+        return offered | {number: one for number, (_, one) in zip(made, new, strict=True)}
+
+    def _new_deployable(self, device_id: int, one: DeployableReport) -> dict[str, Any]:
+        return {
+            "uuid": uuids.new(),
+            "name": one.name,
+            "device_id": device_id,
+            "host_id": self._host_id,
+            "rp_uuid": uuids.new(),
+            "created_at": self._moment,
+            **_offered_values(one),
+        }
+
+    def _handles(self, offered: Mapping[int, DeployableReport]) -> None:
+        adopted = [handle.uuid for one in offered.values() for handle in one.handles if handle.uuid]
+        homes = store.handles_with(self._connection, adopted) if adopted else {}
+        new: list[dict[str, Any]] = []
+        changes: list[dict[str, Any]] = []
+        removed: list[int] = []
+        for deployable_id, one in offered.items():
+            plan = units.plan(self._ours(deployable_id, one, homes), self._standing.handles.get(deployable_id, {}))
+            new += [{"deployable_id": deployable_id, "created_at": self._moment, **values} for values in plan.add]
+            changes += [{"updated_at": self._moment, **values} for values in plan.change]
+            removed += plan.remove
+        store.remove(self._connection, "attach_handles", removed)
+        store.change(self._connection, "attach_handles", changes)
+        store.add(self._connection, "attach_handles", new)
+
+    def _ours(self, deployable_id: int, one: DeployableReport, homes: Mapping[str, int]) -> list[HandleReport]:
+        """The units of a deployable without those whose uuid is that of a unit elsewhere."""
+        kept = []
+        for handle in one.handles:
+            if handle.uuid is not None and homes.get(handle.uuid, deployable_id) != deployable_id:
+                message = f"Unit {handle.key} of {one.name} left out: its uuid {handle.uuid} is that of a unit of another card."
+                self._problems.append(Problem(one.name, "handle-uuid-taken", message))
+            else:
+                kept.append(handle)
+        return kept
+
+    def _attributes(self, offered: Mapping[int, DeployableReport]) -> None:
+        """What the host says, except where an operator wrote something else."""
+        new: list[dict[str, Any]] = []
+        changes: list[dict[str, Any]] = []
+        removed: list[int] = []
+        for deployable_id, one in offered.items():
+            wanted = _attribute_values(one)
+            standing = self._standing.attributes.get(deployable_id, {})
+            new += [
+                self._new_attribute(deployable_id, key, value) for key, value in wanted.items() if key not in standing
+            ]
+            for key, row in standing.items():
+                if row.operator:
+                    continue
+                if key not in wanted:
+                    removed.append(row.id)
+                elif row.value != wanted[key]:
+                    changes.append({"id": row.id, "value": wanted[key], "updated_at": self._moment})
+        store.remove(self._connection, "attributes", removed)
+        store.change(self._connection, "attributes", changes)
+        store.add(self._connection, "attributes", new)
+
+    def _new_attribute(self, deployable_id: int, key: str, value: str) -> dict[str, Any]:
+        return {
+            "uuid": uuids.new(),
+            "deployable_id": deployable_id,
+            "key": key,
+            "value": value,
+            "operator": False,
+            "created_at": self._moment,
+        }
+
+
+def _device_values(device: DeviceReport) -> dict[str, Any]:
+    return {column: getattr(device, column) for column in _SEEN}
+
+
+def _row_values(row: Record) -> dict[str, Any]:
+    return {column: getattr(row, column) for column in _SEEN}
+
+
+def _offered_values(one: DeployableReport) -> dict[str, Any]:
+    return {
+        "driver_name": one.driver_name,
+        "resource_class": one.resource_class,
+        "traits": tuple(one.traits),
+        "total": len(one.handles),
+    }
+
+
+def _nothing(row: Record) -> DeployableReport:
+    """A deployable its device no longer offers: what it was, with no unit in it."""
+    return DeployableReport(
+        name=row.name,
+        driver_name=row.driver_name,
+        resource_class=row.resource_class,
+        traits=tuple(row.traits),
+        handles=(),
+    )
+
+
+def _attribute_values(one: DeployableReport) -> dict[str, str]:
+    """In Cyborg's wording (contract section 3): ``rc``, ``trait0``, ``trait1`` …"""
+    traits = {f"trait{number}": trait for number, trait in enumerate(one.traits)}
+    return {**one.attributes, "rc": one.resource_class, **traits}
+
+
+def _control_path(address: str) -> tuple[str, dict[str, str]]:
+    parts = _PCI_ADDRESS.fullmatch(address)
+    if parts is None:
+        return "PARENT", {"parent": address}
+    return "PCI", dict(zip(("domain", "bus", "device", "function"), parts.groups(), strict=True))

@@ -1,0 +1,39 @@
+"""What unbinding and deleting ARQs have in common: their units go back to the host, and whose the instance was is remembered."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from cantle.errors import Conflict
+from cantle.model.arq import ArqState
+from cantle.store import claim, owner
+from cantle.store.database import host_topic, wake
+from cantle.store.types import Record
+
+#: States in which an ARQ holds a unit.
+HOLDING = frozenset({ArqState.BIND_STARTED, ArqState.BOUND})
+
+
+def refuse_lent(rows: Sequence[Record]) -> None:
+    """ARQs of a lease live and end with it.
+
+    :raises Conflict: ``arq-of-lease``.
+    """
+    lent = [row.uuid for row in rows if row.lease_id is not None]
+    if lent:
+        raise Conflict("arq-of-lease", f"Part of a lease: {', '.join(lent)}. Release the lease instead.", arqs=lent)
+
+
+def take_back(connection: Connection, rows: Sequence[Record], now: dt.datetime) -> None:
+    """Mark the units of these ARQs (rows of `cantle.store.arq.to_part`) as to be taken back. The host's row is locked already."""
+    holding = [row for row in rows if row.state in HOLDING]
+    if holding:
+        claim.unwant(connection, [row.id for row in holding], now)
+        for name in {row.held_on for row in holding if row.held_on is not None}:
+            wake(connection, host_topic(name))
+    owner.remember(
+        connection, {row.instance_uuid: row.project_id for row in rows if row.instance_uuid and row.project_id}
+    )

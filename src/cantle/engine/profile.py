@@ -1,0 +1,112 @@
+"""Device profiles: make, look up, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from cantle.engine import audit
+from cantle.engine.clock import now
+from cantle.errors import BadRequest, Conflict, NotFound
+from cantle.model import uuids
+from cantle.model.identity import Identity
+from cantle.model.page import Page
+from cantle.model.profile import DeviceProfile, check_groups, check_name, units
+from cantle.store import profile as store
+from cantle.store.database import Database
+
+#: Longest description that is kept.
+MAX_DESCRIPTION = 2000
+
+
+def create_profile(
+    db: Database, who: Identity, *, name: object, groups: object, description: object = None, uuid: object = None
+) -> DeviceProfile:
+    """Make a profile. Values may be as they came over the wire: all of them are checked here.
+
+    :raises BadRequest: ``bad-profile-name``, ``bad-profile-groups``, ``bad-profile-description``, ``bad-uuid``.
+    :raises Conflict: ``profile-name-taken``, ``profile-uuid-taken``.
+    """
+    values = {
+        "uuid": uuids.new() if uuid is None else uuids.checked(uuid, "uuid"),
+        "name": check_name(name),
+        "groups": check_groups(groups),
+        "description": _check_description(description),
+        "created_at": now(),
+    }
+    classes = sorted({unit.resource_class for unit in units(check_groups(groups))})
+    with_name, with_uuid = str(values["name"]), str(values["uuid"])
+
+    def work(connection: Connection) -> DeviceProfile:
+        for standing in store.with_use(connection, [with_name], [with_uuid]):
+            if standing.name == with_name:
+                raise Conflict(
+                    "profile-name-taken", f"A device profile named {with_name} exists already.", name=with_name
+                )
+            raise Conflict(
+                "profile-uuid-taken", f"A device profile with the uuid {with_uuid} exists already.", uuid=with_uuid
+            )
+        return store.add(connection, values, classes)
+
+    made = db.run(work)
+    audit.note(who, "profile.create", made.uuid, made.name)
+    return made
+
+
+def get_profile(db: Database, ref: str) -> DeviceProfile:
+    """The profile with that uuid or name.
+
+    :raises NotFound: ``profile-not-found``.
+    """
+    uuid = uuids.canonical(ref)
+    with db.read() as connection:
+        found = store.by_ref(connection, ref, uuid)
+    if not found:
+        raise NotFound("profile-not-found", f"There is no device profile {ref}.", ref=ref)
+    return next((profile for profile in found if profile.uuid == uuid), found[0])
+
+
+def list_profiles(db: Database, *, names: Sequence[str] | None = None, page: Page | None = None) -> list[DeviceProfile]:
+    """Profiles; with ``names``, those of them that exist.
+
+    :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
+    """
+    with db.read() as connection:
+        return store.listed(connection, names, page)
+
+
+def delete_profiles(db: Database, who: Identity, refs: Sequence[str]) -> None:
+    """Delete profiles by uuid or name: all of them, or none when one cannot be.
+
+    :raises NotFound: ``profile-not-found``, naming those that do not exist.
+    :raises Conflict: ``profile-in-use``, naming those an accelerator request was made from.
+    """
+
+    def work(connection: Connection) -> None:
+        rows = store.with_use(connection, refs, [uuid for ref in refs if (uuid := uuids.canonical(ref))])
+        known = {row.name for row in rows} | {row.uuid for row in rows}
+        missing = [ref for ref in refs if ref not in known and uuids.canonical(ref) not in known]
+        if missing:
+            raise NotFound("profile-not-found", f"There is no device profile {', '.join(missing)}.", refs=missing)
+        used = sorted(row.name for row in rows if row.in_use)
+        if used:
+            raise Conflict(
+                "profile-in-use",
+                f"Accelerator requests were made from {', '.join(used)}; delete those first.",
+                names=used,
+            )
+        store.remove(connection, [row.id for row in rows])
+
+    db.run(work)
+    audit.note(who, "profile.delete", *refs)
+
+
+def _check_description(description: object) -> str | None:
+    if description is None:
+        return None
+    if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:
+        raise BadRequest(
+            "bad-profile-description", f"description is not a text of at most {MAX_DESCRIPTION} characters."
+        )
+    return description

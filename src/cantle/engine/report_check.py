@@ -1,0 +1,85 @@
+"""Whether what a host says of one device can be kept. What cannot is left out with a reason; it spoils nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from cantle.model import uuids
+from cantle.model.attach_handle import AttachType
+from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport
+
+_ID = re.compile(r"(?:[0-9a-f]{4})?")
+_PLACEMENT_NAME = re.compile(r"[A-Z0-9_]{1,255}")
+_PCI_KEYS = ("domain", "bus", "device", "function")
+
+
+def unusable(devices: Sequence[DeviceReport]) -> dict[int, str]:
+    """By position in the report, why that device's part of it cannot be kept."""
+    found: dict[int, str] = {}
+    addresses: set[str] = set()
+    names: set[str] = set()
+    adopted: set[str] = set()
+    for position, device in enumerate(devices):
+        reason = _device(device) or _repeated(device, addresses, names, adopted)
+        if reason is not None:
+            found[position] = reason
+            continue
+        addresses.add(device.address)
+        names.update(deployable.name for deployable in device.deployables)
+        adopted.update(handle.uuid for deployable in device.deployables for handle in deployable.handles if handle.uuid)
+    return found
+
+
+def _repeated(device: DeviceReport, addresses: set[str], names: set[str], adopted: set[str]) -> str | None:
+    if device.address in addresses:
+        return f"the report has {device.address} twice"
+    for deployable in device.deployables:
+        if deployable.name in names:
+            return f"the report has a deployable {deployable.name} twice"
+        for handle in deployable.handles:
+            if handle.uuid in adopted:
+                return f"the report has a unit {handle.uuid} twice"
+    return None
+
+
+def _device(device: DeviceReport) -> str | None:
+    for name, text in (("address", device.address), ("vendor", device.vendor), ("model", device.model)):
+        if len(text) > 255 or (name == "address" and not text):
+            return f"its {name} is empty or longer than 255 characters"
+    for name, text in (("vendor_id", device.vendor_id), ("product_id", device.product_id)):
+        if _ID.fullmatch(text) is None:
+            return f"its {name} is {text!r}, not four lower-case hex digits"
+    names = [deployable.name for deployable in device.deployables]
+    if len(set(names)) < len(names):
+        return "two of its deployables have one name"
+    return next((reason for deployable in device.deployables if (reason := _deployable(deployable)) is not None), None)
+
+
+def _deployable(deployable: DeployableReport) -> str | None:
+    if not 1 <= len(deployable.name) <= 255 or len(deployable.driver_name) > 100:
+        return f"the name of deployable {deployable.name[:40]!r} or of its driver is empty or too long"
+    if _PLACEMENT_NAME.fullmatch(deployable.resource_class) is None:
+        return f"{deployable.resource_class!r} is no resource class"
+    for trait in deployable.traits:
+        if _PLACEMENT_NAME.fullmatch(trait) is None:
+            return f"{trait!r} is no trait"
+    for key in deployable.attributes:
+        if not 1 <= len(key) <= 255:
+            return "the key of an attribute is empty or longer than 255 characters"
+    keys = [handle.key for handle in deployable.handles]
+    if len(set(keys)) < len(keys):
+        return f"two units of {deployable.name} have one key"
+    return next((reason for handle in deployable.handles if (reason := _handle(handle)) is not None), None)
+
+
+def _handle(handle: HandleReport) -> str | None:
+    if not 1 <= len(handle.key) <= 255:
+        return "the key of a unit is empty or longer than 255 characters"
+    if handle.uuid is not None and uuids.canonical(handle.uuid) != handle.uuid:
+        return f"the uuid {handle.uuid!r} of unit {handle.key} is none, or not in lower case with hyphens"
+    if handle.attach_type == AttachType.MDEV and not handle.attach_info.get("asked_type"):
+        return f"unit {handle.key} says no asked_type"
+    needed = () if "parent" in handle.attach_info and handle.attach_type == AttachType.MDEV else _PCI_KEYS
+    missing = [key for key in needed if key not in handle.attach_info]
+    return f"unit {handle.key} says no {', '.join(missing)}" if missing else None

@@ -1,0 +1,150 @@
+"""What a host says became of its units. This is where a bind is settled and where a unit that was taken back becomes free again."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+
+from cantle.engine.clock import now
+from cantle.engine.fence import check_protocol, check_start
+from cantle.errors import Conflict, NotFound
+from cantle.model import uuids
+from cantle.model.arq import ArqState
+from cantle.store import arq, claim, host
+from cantle.store.database import Database, host_topic, lease_topic, wake
+from cantle.store.types import Record
+from cantle.wire.work import HandleResult, Outcome, Results
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What the results of one call change."""
+
+    moment: dt.datetime
+    arqs: list[dict[str, Any]] = field(default_factory=list)
+    claims: list[dict[str, Any]] = field(default_factory=list)
+    free: list[Record] = field(default_factory=list)
+    taken_back: bool = False
+    leases: set[str] = field(default_factory=set)
+
+    def settle(self, row: Record, to: ArqState, result: HandleResult | None = None) -> None:
+        """The ARQ of a claim goes to another state, with the result's reason if there is one."""
+        code, why = (result.code or "step-failed", result.message) if result is not None else (None, None)
+        self.arqs.append(
+            {
+                "arq_id": row.arq_id,
+                "from_state": row.state,
+                "to_state": to,
+                "code": code,
+                "why": why,
+                "now": self.moment,
+            }
+        )
+
+    def note(self, row: Record, *, wanted: bool, result: HandleResult) -> None:
+        """A claim carries the reason of a failure."""
+        self.claims.append(
+            {
+                "claim_id": row.id,
+                "is_wanted": wanted,
+                "code": result.code or "step-failed",
+                "why": result.message,
+                "now": self.moment,
+            }
+        )
+
+
+def accept_results(db: Database, hostname: str, results: Results) -> None:
+    """Take in what became of units. A result that is older than the claim it speaks of, or that no longer fits, is passed over.
+
+    - ``ready`` for a unit that is wanted: its ARQ is Bound.
+    - ``failed`` for one that is being bound: BindFailed with the reason, and the unit is to be taken back. For one that is Bound already
+      (after a reboot, say) the loan stands, the reason is shown on the ARQ, and the agent goes on trying: absence ends no lease.
+    - ``failed`` for one to be taken back: it stays claimed with the reason; an ARQ that is still Unbound becomes UnbindFailed.
+    - ``absent`` for one to be taken back: nobody holds it, it can be lent again.
+
+    :raises NotFound: ``host-not-found``.
+    :raises Conflict: ``agent-fenced``, ``protocol-mismatch``; ``report-first`` from an agent that has not reported since its start.
+    """
+    check_protocol(results.protocol)
+
+    def work(connection: Connection) -> None:
+        row = host.find(connection, hostname, lock=True)
+        if row is None:
+            raise NotFound("host-not-found", f"Host {hostname} has never reported; its agent sends an inventory first.")
+        check_start(row, results.agent_start)
+        if row.agent_start != results.agent_start:
+            raise Conflict(
+                "report-first",
+                f"The agent of {hostname} has not sent an inventory since its start; it does that first.",
+            )
+        _apply(connection, row, _changes(connection, row.id, results))
+
+    db.run(work)
+
+
+def _changes(connection: Connection, host_id: int, results: Results) -> _Changes:
+    by_uuid = {uuid: result for result in results.results if (uuid := uuids.canonical(result.uuid)) is not None}
+    changes = _Changes(now())
+    for uuid, row in claim.of_handles(connection, host_id, sorted(by_uuid)).items():
+        if results.generation < row.generation:
+            continue
+        _one(changes, row, by_uuid[uuid])
+    return changes
+
+
+def _one(changes: _Changes, row: Record, result: HandleResult) -> None:
+    before = len(changes.arqs) + len(changes.claims) + len(changes.free)
+    if row.wanted:
+        _of_wanted(changes, row, result)
+    else:
+        _of_unwanted(changes, row, result)
+    if row.lease_uuid is not None and len(changes.arqs) + len(changes.claims) + len(changes.free) > before:
+        changes.leases.add(row.lease_uuid)
+
+
+def _of_wanted(changes: _Changes, row: Record, result: HandleResult) -> None:
+    if result.outcome == Outcome.READY:
+        if row.state == ArqState.BIND_STARTED or (row.state == ArqState.BOUND and row.arq_reason_code is not None):
+            changes.settle(row, ArqState.BOUND)
+    elif result.outcome == Outcome.FAILED:
+        if row.state == ArqState.BIND_STARTED:
+            changes.settle(row, ArqState.BIND_FAILED, result)
+            changes.note(row, wanted=False, result=result)
+            changes.taken_back = True
+        elif row.state == ArqState.BOUND and row.arq_reason_code != (result.code or "step-failed"):
+            changes.settle(row, ArqState.BOUND, result)
+
+
+def _of_unwanted(changes: _Changes, row: Record, result: HandleResult) -> None:
+    if result.outcome == Outcome.ABSENT:
+        changes.free.append(row)
+        if row.state == ArqState.UNBIND_FAILED:
+            changes.settle(row, ArqState.UNBOUND)
+    elif result.outcome == Outcome.FAILED:
+        if row.reason_code != (result.code or "step-failed"):
+            changes.note(row, wanted=False, result=result)
+        if row.state == ArqState.UNBOUND:
+            changes.settle(row, ArqState.UNBIND_FAILED, result)
+
+
+def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
+    if changes.taken_back:
+        host.lock(connection, [row.id])  # raises the generation: what the host should do has changed
+        wake(connection, host_topic(row.hostname))
+    if changes.arqs:
+        arq.settle(connection, changes.arqs)
+    if changes.claims:
+        claim.note(connection, changes.claims)
+    if changes.free:
+        claim.remove(connection, [one.id for one in changes.free])
+        gone = [one.handle_id for one in changes.free if not one.present]
+        if gone:
+            # Only a report that is read in full says how many units there are now.
+            claim.remove_gone_handles(connection, gone)
+            host.change(connection, row.id, digest=None)
+    for uuid in changes.leases:
+        wake(connection, lease_topic(uuid))

@@ -1,0 +1,60 @@
+"""What a host should do: its whole desired state, read or waited for."""
+
+from __future__ import annotations
+
+from cantle.engine.heartbeat import heard
+from cantle.errors import NotFound
+from cantle.model.attach_handle import AttachType
+from cantle.store import claim, host
+from cantle.store.database import Database, host_topic
+from cantle.store.types import Record
+from cantle.store.wakeups import Patience
+from cantle.wire.work import WantedHandle, Work
+
+
+def current_work(db: Database, hostname: str) -> Work:
+    """The desired state of a host.
+
+    :raises NotFound: ``host-not-found``: it never reported.
+    """
+    with db.read() as connection:
+        rows = claim.work(connection, hostname)
+    if not rows:
+        raise _unknown(hostname)
+    claims = [row for row in rows if row.uuid is not None]
+    return Work(
+        generation=rows[0].generation,
+        wanted=tuple(_wanted(row) for row in claims if row.wanted),
+        unwanted=tuple(_wanted(row) for row in claims if not row.wanted),
+    )
+
+
+def wait_work(db: Database, hostname: str, generation: int, seconds: float) -> Work:
+    """The same as soon as its generation is another than the one given, at the latest after so many seconds. Counts as a sign of life.
+
+    :raises NotFound: ``host-not-found``.
+    """
+    with db.read() as connection:
+        row = host.find(connection, hostname)
+    if row is None:
+        raise _unknown(hostname)
+    heard(db, row.id)
+    patience = Patience(seconds)
+    with db.wakeups.waiter(host_topic(hostname)) as waiter:
+        while True:
+            work = current_work(db, hostname)
+            if work.generation != generation or patience.left == 0 or db.wakeups.stopped:
+                return work
+            waiter.wait(patience.left)
+
+
+def _wanted(row: Record) -> WantedHandle:
+    return WantedHandle(
+        uuid=row.uuid, device=row.address, attach_type=AttachType(row.attach_type), attach_info=row.attach_info
+    )
+
+
+def _unknown(hostname: str) -> NotFound:
+    return NotFound(
+        "host-not-found", f"Host {hostname} has never reported; its agent sends an inventory first.", hostname=hostname
+    )

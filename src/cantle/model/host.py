@@ -1,0 +1,45 @@
+"""A host: a machine with an agent."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from cantle.model.problem import Problem
+
+#: A host that was not heard from for so long is taken for down: nothing new is bound there. Agents speak at least every 90 s,
+#: and what they say is written at most once a minute.
+DOWN_AFTER_S = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A host as the server remembers it.
+
+    ``up`` is false when its agent was not heard from for `DOWN_AFTER_S` seconds of the database's clock. ``generation`` is that of
+    its desired state. ``problems`` are those of its last report, ours about that report included.
+    """
+
+    id: int
+    hostname: str
+    up: bool
+    generation: int
+    devices: int
+    created_at: dt.datetime
+    last_seen: dt.datetime | None = None
+    agent_start: str | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def same_host(one: str, other: str) -> bool:
+    """Whether two spellings mean one host: case does not count, and a short name stands for a qualified one that begins with it.
+
+    Nova binds with the hypervisor's host name, agents report their own, and sites differ in which of the two is qualified
+    (contract section 7.1 #10). Two different qualified names never match.
+    """
+    a, b = one.strip().rstrip(".").lower(), other.strip().rstrip(".").lower()
+    if a == b:
+        return True
+    if "." in a and "." in b:
+        return False
+    return bool(a) and bool(b) and a.split(".")[0] == b.split(".")[0]

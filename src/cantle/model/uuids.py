@@ -1,0 +1,34 @@
+"""Uuids as callers write them and as we keep them. One spelling inside: lower case, with hyphens."""
+
+from __future__ import annotations
+
+import re
+import uuid
+
+from cantle.errors import BadRequest
+
+_SPELLINGS = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}")
+
+
+def canonical(text: object) -> str | None:
+    """The kept spelling of a uuid given as 36 characters or as 32 hex digits, in either case; None for anything else."""
+    if not isinstance(text, str) or _SPELLINGS.fullmatch(text) is None:
+        return None
+    return str(uuid.UUID(text))
+
+
+def checked(text: object, what: str) -> str:
+    """Like `canonical`, for a value that must be a uuid.
+
+    :param what: the name of the value for the message, e.g. ``instance_uuid``.
+    :raises BadRequest: ``bad-uuid``.
+    """
+    found = canonical(text)
+    if found is None:
+        raise BadRequest("bad-uuid", f"{what} is {text!r}, which is no uuid.", name=what)
+    return found
+
+
+def new() -> str:
+    """A random uuid."""
+    return str(uuid.uuid4())

@@ -1,0 +1,263 @@
+"""Accelerator requests, with the unit that is claimed for each."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, bindparam, delete, func, insert, or_, select, update
+
+from cantle.model.arq import BINDABLE, Arq, ArqState
+from cantle.model.page import Page
+from cantle.store.paging import numbers, window
+from cantle.store.tables import arqs, attach_handles, claims, hosts, instance_owners, leases
+from cantle.store.types import Record, database_now
+
+SORT_KEYS = {
+    "created_at": arqs.c.created_at,
+    "uuid": arqs.c.uuid,
+    "state": arqs.c.state,
+    "device_profile_name": arqs.c.profile_name,
+    "project_id": func.coalesce(arqs.c.project_id, ""),
+    "instance_uuid": func.coalesce(arqs.c.instance_uuid, ""),
+    "hostname": func.coalesce(arqs.c.hostname, ""),
+}
+
+_HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
+_ARQS = select(
+    arqs,
+    leases.c.uuid.label("lease_uuid"),
+    attach_handles.c.uuid.label("handle_uuid"),
+    attach_handles.c.attach_type,
+    attach_handles.c.attach_info,
+).select_from(
+    arqs.outerjoin(claims, _HOLDING)
+    .outerjoin(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+    .outerjoin(leases, leases.c.id == arqs.c.lease_id)
+)
+_BY_UUID = _ARQS.where(arqs.c.uuid == bindparam("uuid"))
+_OF_INSTANCE = _ARQS.where(arqs.c.instance_uuid == bindparam("instance")).order_by(arqs.c.created_at, arqs.c.id)
+_OF_LEASE = _ARQS.where(arqs.c.lease_id == bindparam("of_lease")).order_by(arqs.c.id)
+
+_ADD = insert(arqs).returning(arqs.c.id, arqs.c.uuid)
+_ADD_STARTED = _ADD.values(deadline=database_now(bindparam("seconds")))
+
+#: The ARQs to be bound, all others of the same instances, and the remembered owner of each instance.
+_TO_BIND = (
+    select(arqs, instance_owners.c.instance_uuid.label("owned_instance"), instance_owners.c.project_id.label("owner"))
+    .select_from(
+        arqs.outerjoin(instance_owners, instance_owners.c.instance_uuid.in_(bindparam("instances", expanding=True)))
+    )
+    .where(
+        or_(
+            arqs.c.uuid.in_(bindparam("uuids", expanding=True)),
+            arqs.c.instance_uuid.in_(bindparam("instances", expanding=True)),
+        )
+    )
+)
+
+#: ARQs to be unbound or deleted, with the name of the host on which each holds a unit.
+_TO_PART = select(
+    arqs.c.id,
+    arqs.c.uuid,
+    arqs.c.state,
+    arqs.c.project_id,
+    arqs.c.instance_uuid,
+    arqs.c.lease_id,
+    hosts.c.hostname.label("held_on"),
+).select_from(arqs.outerjoin(claims, _HOLDING).outerjoin(hosts, hosts.c.id == claims.c.host_id))
+_TO_PART_BY_UUID = _TO_PART.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True)))
+_TO_PART_OF_INSTANCE = _TO_PART.where(arqs.c.instance_uuid == bindparam("instance"))
+
+_START = (
+    update(arqs)
+    .where(arqs.c.id == bindparam("arq_id"), or_(*(arqs.c.state == state for state in sorted(BINDABLE))))
+    .values(
+        state=ArqState.BIND_STARTED,
+        hostname=bindparam("to_hostname"),
+        device_rp_uuid=bindparam("to_rp"),
+        instance_uuid=bindparam("to_instance"),
+        project_id=bindparam("to_project"),
+        deadline=database_now(bindparam("seconds")),
+        reason_code=None,
+        reason=None,
+        updated_at=bindparam("now"),
+    )
+)
+_SETTLE = (
+    update(arqs)
+    .where(arqs.c.id == bindparam("arq_id"), arqs.c.state == bindparam("from_state"))
+    .values(
+        state=bindparam("to_state"),
+        deadline=None,
+        reason_code=bindparam("code"),
+        reason=bindparam("why"),
+        updated_at=bindparam("now"),
+    )
+)
+_PART = (
+    update(arqs)
+    .where(arqs.c.id.in_(bindparam("ids", expanding=True)))
+    .values(
+        state=ArqState.UNBOUND,
+        hostname=None,
+        device_rp_uuid=None,
+        instance_uuid=None,
+        deadline=None,
+        reason_code=None,
+        reason=None,
+        updated_at=bindparam("now"),
+    )
+)
+_OVERDUE = (
+    select(arqs.c.id, claims.c.host_id, hosts.c.hostname, leases.c.uuid.label("lease_uuid"))
+    .select_from(
+        arqs.join(claims, _HOLDING)
+        .join(hosts, hosts.c.id == claims.c.host_id)
+        .outerjoin(leases, leases.c.id == arqs.c.lease_id)
+    )
+    .where(arqs.c.deadline <= database_now())
+    .order_by(arqs.c.deadline)
+    .limit(bindparam("most"))
+)
+_EXPIRE = (
+    update(arqs)
+    .where(arqs.c.id == bindparam("arq_id"), arqs.c.state == ArqState.BIND_STARTED, arqs.c.deadline <= database_now())
+    .values(
+        state=ArqState.BIND_FAILED,
+        deadline=None,
+        reason_code=bindparam("code"),
+        reason=bindparam("why"),
+        updated_at=bindparam("now"),
+    )
+)
+
+
+def by_uuid(connection: Connection, uuid: str) -> Arq | None:
+    """One ARQ."""
+    row = connection.execute(_BY_UUID, {"uuid": uuid}).first()
+    return None if row is None else arq(row)
+
+
+def of_instance(connection: Connection, instance: str) -> list[Arq]:
+    """All ARQs of one instance, oldest first."""
+    return [arq(row) for row in connection.execute(_OF_INSTANCE, {"instance": instance})]
+
+
+def of_lease(connection: Connection, lease_id: int) -> list[Arq]:
+    """The ARQs of a lease, in the order of its profile's groups."""
+    return [arq(row) for row in connection.execute(_OF_LEASE, {"of_lease": lease_id})]
+
+
+def of_leases(connection: Connection, lease_ids: Select[tuple[int]]) -> list[tuple[int, Arq]]:
+    """Number of the lease and ARQ, for all leases that a query finds."""
+    wanted = lease_ids.subquery()  # joined: MariaDB takes no LIMIT inside IN
+    query = _ARQS.join(wanted, wanted.c.id == arqs.c.lease_id).order_by(arqs.c.id)
+    return [(row.lease_id, arq(row)) for row in connection.execute(query)]
+
+
+def listed(
+    connection: Connection,
+    *,
+    project: str | None,
+    instance: str | None,
+    states: Sequence[ArqState] | None,
+    page: Page | None,
+) -> list[Arq]:
+    """ARQs of one project (None: of all), of one instance, in some states."""
+    query = _ARQS
+    if project is not None:
+        query = query.where(arqs.c.project_id == project)
+    if instance is not None:
+        query = query.where(arqs.c.instance_uuid == instance)
+    if states is not None:
+        query = query.where(arqs.c.state.in_([str(state) for state in states]))
+    return [arq(row) for row in connection.execute(window(connection, query, page, arqs, SORT_KEYS))]
+
+
+def add(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[int]:
+    """New ARQs; their numbers in the same order."""
+    return numbers(connection, _ADD, rows)
+
+
+def add_started(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[int]:
+    """New ARQs that are being bound from the start, each with ``seconds`` for its host to answer; their numbers in the same order."""
+    return numbers(connection, _ADD_STARTED, rows)
+
+
+def to_bind(connection: Connection, uuids: Sequence[str], instances: Sequence[str]) -> Sequence[Record]:
+    """Rows of the ARQs named and of all ARQs of these instances, each once per remembered owner (``owned_instance``, ``owner``)."""
+    return connection.execute(_TO_BIND, {"uuids": list(uuids), "instances": list(instances)}).all()
+
+
+def start(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
+    """Move ARQs that may be bound to BindStarted. How many were moved: fewer than given when somebody else was quicker."""
+    return connection.execute(_START, list(rows)).rowcount
+
+
+def settle(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
+    """Move ARQs from one state to another; how many were still in it."""
+    return connection.execute(_SETTLE, list(rows)).rowcount
+
+
+def to_part(connection: Connection, uuids: Sequence[str]) -> Sequence[Record]:
+    """id, uuid, state, project_id, instance_uuid, lease_id, held_on of the ARQs named."""
+    return connection.execute(_TO_PART_BY_UUID, {"uuids": list(uuids)}).all()
+
+
+def to_part_of_instance(connection: Connection, instance: str) -> Sequence[Record]:
+    """The same of all ARQs of an instance."""
+    return connection.execute(_TO_PART_OF_INSTANCE, {"instance": instance}).all()
+
+
+def part(connection: Connection, ids: Sequence[int], now: dt.datetime) -> None:
+    """Make ARQs Unbound: they name no host, provider or instance any more."""
+    connection.execute(_PART, {"ids": list(ids), "now": now})
+
+
+def remove(connection: Connection, ids: Sequence[int]) -> None:
+    """Delete ARQs; their claims stay."""
+    connection.execute(delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True))), {"ids": list(ids)})
+
+
+def remove_of_lease(connection: Connection, lease_id: int) -> None:
+    """Delete the ARQs of a lease; their claims stay."""
+    connection.execute(delete(arqs).where(arqs.c.lease_id == lease_id))
+
+
+def overdue(connection: Connection, most: int) -> Sequence[Record]:
+    """id, host_id, hostname, lease_uuid of ARQs whose host did not answer in time."""
+    return connection.execute(_OVERDUE, {"most": most}).all()
+
+
+def expire(connection: Connection, arq_id: int, code: str, why: str, now: dt.datetime) -> bool:
+    """BindStarted past its deadline becomes BindFailed; False when it no longer is."""
+    return connection.execute(_EXPIRE, {"arq_id": arq_id, "code": code, "why": why, "now": now}).rowcount == 1
+
+
+def arq(row: Record) -> Arq:
+    """The value of a row of `_ARQS`. The unit is shown once the host has it ready."""
+    bound = row.state == ArqState.BOUND and row.handle_uuid is not None
+    return Arq(
+        id=row.id,
+        uuid=row.uuid,
+        state=ArqState(row.state),
+        profile_name=row.profile_name,
+        group_id=row.group_id,
+        resource_class=row.resource_class,
+        project_id=row.project_id,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        required=row.required,
+        forbidden=row.forbidden,
+        hostname=row.hostname,
+        device_rp_uuid=row.device_rp_uuid,
+        instance_uuid=row.instance_uuid,
+        attach_handle_type=row.attach_type if bound else "",
+        attach_handle_uuid=row.handle_uuid if bound else None,
+        attach_handle_info=row.attach_info if bound else {},
+        lease_uuid=row.lease_uuid,
+        reason_code=row.reason_code,
+        reason=row.reason,
+    )

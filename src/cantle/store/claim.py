@@ -1,0 +1,148 @@
+"""Claims: which unit is lent for which ARQ, or is still being taken back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, and_, bindparam, delete, insert, literal, select, update
+
+from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
+from cantle.store.types import Record, UtcTime
+
+_taken = claims.alias("taken")
+
+#: The first free unit of a deployable, for one ARQ. Choosing and claiming are one statement; the caller holds the host's row, so
+#: that nobody chooses at the same time, and the unique handle stops whoever did not.
+_TAKE = insert(claims).from_select(
+    ["attach_handle_id", "deployable_id", "host_id", "arq_id", "lease_id", "wanted", "generation", "created_at"],
+    select(
+        attach_handles.c.id,
+        attach_handles.c.deployable_id,
+        deployables.c.host_id,
+        arqs.c.id,
+        arqs.c.lease_id,
+        literal(True),
+        hosts.c.generation,
+        bindparam("now", type_=UtcTime()),
+    )
+    .select_from(
+        attach_handles.join(deployables, deployables.c.id == attach_handles.c.deployable_id)
+        .join(hosts, hosts.c.id == deployables.c.host_id)
+        .join(arqs, arqs.c.uuid == bindparam("arq_uuid"))
+        .outerjoin(_taken, _taken.c.attach_handle_id == attach_handles.c.id)
+    )
+    .where(
+        attach_handles.c.deployable_id == bindparam("deployable_id"), attach_handles.c.present, _taken.c.id.is_(None)
+    )
+    .order_by(attach_handles.c.id)
+    .limit(1),
+    include_defaults=False,
+)
+
+_GENERATION = select(hosts.c.generation).where(hosts.c.id == claims.c.host_id).scalar_subquery()
+_UNWANT = (
+    update(claims).values(wanted=False, generation=_GENERATION, updated_at=bindparam("now")).where(claims.c.wanted)
+)
+_UNWANT_OF_ARQS = _UNWANT.where(claims.c.arq_id.in_(bindparam("arq_ids", expanding=True)))
+_UNWANT_OF_LEASE = _UNWANT.where(claims.c.lease_id == bindparam("of_lease"))
+
+#: Everything a host should do, in one statement, so that the list and its generation belong together.
+_WORK = (
+    select(
+        hosts.c.generation,
+        claims.c.wanted,
+        attach_handles.c.uuid,
+        attach_handles.c.attach_type,
+        attach_handles.c.attach_info,
+        devices.c.address,
+    )
+    .select_from(
+        hosts.outerjoin(claims, claims.c.host_id == hosts.c.id)
+        .outerjoin(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+        .outerjoin(deployables, deployables.c.id == claims.c.deployable_id)
+        .outerjoin(devices, devices.c.id == deployables.c.device_id)
+    )
+    .where(hosts.c.hostname == bindparam("hostname"))
+    .order_by(claims.c.id)
+)
+
+_BY_HANDLES = (
+    select(
+        claims.c.id,
+        claims.c.wanted,
+        claims.c.generation,
+        claims.c.reason_code,
+        attach_handles.c.id.label("handle_id"),
+        attach_handles.c.uuid,
+        attach_handles.c.present,
+        arqs.c.id.label("arq_id"),
+        arqs.c.state,
+        arqs.c.reason_code.label("arq_reason_code"),
+        leases.c.uuid.label("lease_uuid"),
+    )
+    .select_from(
+        claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+        .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
+        .outerjoin(leases, leases.c.id == claims.c.lease_id)
+    )
+    .where(claims.c.host_id == bindparam("host_id"), attach_handles.c.uuid.in_(bindparam("uuids", expanding=True)))
+)
+
+_NOTE = (
+    update(claims)
+    .where(claims.c.id == bindparam("claim_id"))
+    .values(
+        wanted=bindparam("is_wanted"),
+        generation=_GENERATION,
+        reason_code=bindparam("code"),
+        reason=bindparam("why"),
+        updated_at=bindparam("now"),
+    )
+)
+
+
+def take(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
+    """Claim a free unit of ``deployable_id`` for ``arq_uuid``, for each row; how many were found. The ARQs' rows are there already."""
+    return connection.execute(_TAKE, list(rows)).rowcount
+
+
+def unwant(connection: Connection, arq_ids: Sequence[int], now: dt.datetime) -> None:
+    """The units claimed for these ARQs are to be taken back."""
+    connection.execute(_UNWANT_OF_ARQS, {"arq_ids": list(arq_ids), "now": now})
+
+
+def unwant_of_lease(connection: Connection, lease_id: int, now: dt.datetime) -> int:
+    """The units claimed for a lease are to be taken back; how many that are."""
+    return connection.execute(_UNWANT_OF_LEASE, {"of_lease": lease_id, "now": now}).rowcount
+
+
+def work(connection: Connection, hostname: str) -> Sequence[Record]:
+    """generation, wanted, uuid, attach_type, attach_info, address of each claim on a host. A host without claims is one row whose
+    ``uuid`` is None, an unknown host none."""
+    return connection.execute(_WORK, {"hostname": hostname}).all()
+
+
+def of_handles(connection: Connection, host_id: int, uuids: Sequence[str]) -> dict[str, Record]:
+    """By handle uuid, the claims on these units of a host, with their ARQ's number and state."""
+    return {row.uuid: row for row in connection.execute(_BY_HANDLES, {"host_id": host_id, "uuids": list(uuids)})}
+
+
+def note(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Set whether claims are wanted, and why something failed."""
+    connection.execute(_NOTE, list(rows))
+
+
+def remove(connection: Connection, ids: Sequence[int]) -> None:
+    """Nobody holds these units any more."""
+    connection.execute(delete(claims).where(claims.c.id.in_(list(ids))))
+
+
+def remove_gone_handles(connection: Connection, handle_ids: Sequence[int]) -> None:
+    """Delete units the host had stopped naming while they were claimed."""
+    connection.execute(
+        delete(attach_handles).where(
+            and_(attach_handles.c.id.in_(list(handle_ids)), attach_handles.c.present.is_(False))
+        )
+    )

@@ -1,0 +1,187 @@
+"""The database as the rest of the server sees it: transactions that read, transactions that write, and wake-ups after them."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+from cantle.errors import Unavailable
+from cantle.store import engines
+from cantle.store.faults import LookAgain, is_contention, translated
+from cantle.store.revision import HEAD
+from cantle.store.wakeups import Wakeups
+
+T = TypeVar("T")
+
+#: Tries of one transaction before we say that the database is too busy: about 3 s with the pauses between.
+_TRIES = 20
+_WAKE = "cantle.wake"
+
+#: Without a hint, how long one who waits sleeps at most. On SQLite all writers are in this process and hints are not lost, save in
+#: accidents; elsewhere other processes write.
+_LOOK_AGAIN_S = {"sqlite": 5.0, "postgresql": 0.25, "mysql": 0.25, "mariadb": 0.25}
+
+
+class Database:
+    """One database. Safe to use from any number of threads. Make it with `Database.open`.
+
+    SQLite: one writer at a time in this process, in a fair queue of threads; readers never wait. PostgreSQL, MariaDB: as many as the
+    pool allows, and `run` does a transaction again that the database gave up for another.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self.where = engines.shown(url)
+        self.dialect = url.get_backend_name()
+        self.wakeups = Wakeups(_LOOK_AGAIN_S[self.dialect])
+        self._reader = engines.reader(url)
+        self._writer = engines.writer(url)
+        self._one_writer = threading.Lock() if self.dialect == "sqlite" else contextlib.nullcontext()
+
+    @classmethod
+    def open(cls, url: str, *, check: bool = True) -> Database:
+        """Connect, and make sure that the schema is the one this version needs.
+
+        :param url: e.g. ``sqlite:////var/lib/cantle/cantle.db``, ``postgresql://cantle@db/cantle``, ``mariadb://cantle@db/cantle``.
+        :param check: False leaves the schema unlooked at, for tools that mend it.
+        :raises BadConfig: ``bad-database-url``, ``database-refused``.
+        :raises Unavailable: ``database-not-migrated``, ``database-too-new``, and all that `read` and `write` raise.
+        """
+        database = cls(engines.parse(url))
+        if check:
+            try:
+                database.check_schema()
+            except BaseException:
+                database.close()
+                raise
+        return database
+
+    @contextmanager
+    def read(self) -> Iterator[Connection]:
+        """A transaction that sees one moment of the database and writes nothing (the database itself refuses).
+
+        :raises Unavailable: ``database-away``, ``database-cannot-open``, ``database-corrupt``, ``database-io-error``, …
+        """
+        with self._translating(), self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Iterator[Connection]:
+        """A transaction that is committed at the end of the block, or rolled back if the block raises. Use `run` where it may have to
+        be done again.
+
+        :raises Unavailable: as `read`, and ``database-read-only``, ``database-full``, ``database-busy``.
+        """
+        with self._one_writer, self._translating(), self._writer.begin() as connection:
+            topics: set[str] = set()
+            connection.info[_WAKE] = topics
+            yield connection
+        self.wakeups.signal(topics)
+
+    def run(self, work: Callable[[Connection], T]) -> T:
+        """Do ``work`` in a writing transaction and return what it returns. It is done again from the start when the database gave it up
+        (deadlock, serialization), when it raised `LookAgain`, or when somebody else was quicker with something that must be unique.
+
+        :raises Unavailable: ``database-contended`` when that does not end, and all that `write` raises.
+        """
+        for attempt in range(_TRIES):
+            try:
+                with self.write() as connection:
+                    return work(connection)
+            except (LookAgain, IntegrityError) as error:
+                if isinstance(error, IntegrityError) and (self.dialect == "sqlite" or attempt + 1 == _TRIES):
+                    raise  # nobody else was there: it is our own mistake
+                time.sleep(random.uniform(0, min(0.2, 0.002 * 2**attempt)))  # noqa: S311 - spreads the tries, guards nothing
+        raise Unavailable(
+            "database-contended", f"The database {self.where} gave this up {_TRIES} times for others; try again."
+        )
+
+    @contextmanager
+    def statements(self) -> Iterator[list[str]]:
+        """The SQL sent while the block runs, for tests that count it. BEGIN, PRAGMA and the like are not in it."""
+        sent: list[str] = []
+
+        def note(_connection: object, _cursor: object, statement: str, *_rest: Any) -> None:
+            if (
+                not statement.lstrip()
+                .upper()
+                .startswith(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA"))
+            ):
+                sent.append(statement)
+
+        for engine in (self._reader, self._writer):
+            event.listen(engine, "before_cursor_execute", note)
+        try:
+            yield sent
+        finally:
+            for engine in (self._reader, self._writer):
+                event.remove(engine, "before_cursor_execute", note)
+
+    def close(self) -> None:
+        """Wake everybody who waits and give all connections back."""
+        self.wakeups.stop()
+        self._reader.dispose()
+        self._writer.dispose()
+
+    @contextmanager
+    def _translating(self) -> Iterator[None]:
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except DBAPIError as error:
+            if is_contention(error):
+                raise LookAgain from error
+            raise translated(error, self.where) from error
+        except PoolTimeoutError as error:
+            raise Unavailable(
+                "database-busy", f"All our connections to the database {self.where} are in use; try again."
+            ) from error
+
+    def check_schema(self) -> None:
+        """Make sure that the database answers with the schema this version needs. Without Alembic, whose import costs as much memory
+        as the rest of the store.
+
+        :raises Unavailable: ``database-not-migrated``, ``database-too-new``, and all that `read` raises.
+        """
+        with self.read() as connection:
+            found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+        if found is None or found < HEAD:
+            raise Unavailable(
+                "database-not-migrated",
+                f"The database {self.where} is at schema {found}, we need {HEAD}; run the migrations.",
+            )
+        if found > HEAD:
+            raise Unavailable(
+                "database-too-new",
+                f"The database {self.where} is at schema {found}, this version knows {HEAD}; run a newer version.",
+            )
+
+
+def wake(connection: Connection, topic: str) -> None:
+    """Ring those who wait for that topic once this writing transaction is committed, and not if it is rolled back."""
+    connection.info[_WAKE].add(topic)
+
+
+def host_topic(hostname: str) -> str:
+    """Rung when what a host should do has changed."""
+    return f"host/{hostname}"
+
+
+def lease_topic(uuid: str) -> str:
+    """Rung when an ARQ or a claim of a lease has changed."""
+    return f"lease/{uuid}"
+
+
+def _engine_of(database: Database) -> Engine:
+    """The writing engine, for migrations and their tests."""
+    return database._writer

@@ -1,0 +1,178 @@
+"""Deployables, with how much of them is lent."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, func, select
+
+from cantle.model.deployable import Attribute, Deployable
+from cantle.model.device import LENDABLE, DeviceStatus
+from cantle.model.page import Page
+from cantle.store import attribute
+from cantle.store.host import UP
+from cantle.store.paging import window
+from cantle.store.tables import (
+    attach_handles,
+    attributes,
+    claims,
+    deployables,
+    device_profiles,
+    devices,
+    hosts,
+    profile_classes,
+)
+from cantle.store.types import Record
+
+SORT_KEYS = {"created_at": deployables.c.created_at, "name": deployables.c.name, "uuid": deployables.c.uuid}
+
+#: Units lent or being taken back.
+USED = (
+    select(func.count())
+    .select_from(claims)
+    .where(claims.c.deployable_id == deployables.c.id)
+    .scalar_subquery()
+    .label("used")
+)
+
+#: Units that could be claimed now, if the deployable is in service.
+FREE = (
+    select(func.count())
+    .select_from(attach_handles.outerjoin(claims, claims.c.attach_handle_id == attach_handles.c.id))
+    .where(attach_handles.c.deployable_id == deployables.c.id, attach_handles.c.present, claims.c.id.is_(None))
+    .scalar_subquery()
+    .label("free")
+)
+
+#: What decides whether something may be claimed from a deployable.
+SERVICE = (
+    devices.c.uuid.label("device_uuid"),
+    devices.c.address.label("device_address"),
+    devices.c.health,
+    devices.c.status,
+    devices.c.reason.label("device_reason"),
+    hosts.c.hostname,
+    UP.label("up"),
+)
+
+_PLACES = deployables.join(devices, devices.c.id == deployables.c.device_id).join(
+    hosts, hosts.c.id == deployables.c.host_id
+)
+_DEPLOYABLES = select(deployables, *SERVICE, USED).select_from(_PLACES)
+_BY_UUID = _DEPLOYABLES.where(deployables.c.uuid == bindparam("uuid"))
+_PROVIDERS = select(
+    deployables.c.id,
+    deployables.c.host_id,
+    deployables.c.rp_uuid,
+    deployables.c.name,
+    deployables.c.resource_class,
+    deployables.c.traits,
+    hosts.c.generation,
+    *SERVICE,
+).select_from(_PLACES)
+_BY_RP = _PROVIDERS.where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True)))
+
+_CAPACITY = select(
+    deployables.c.id,
+    deployables.c.uuid,
+    deployables.c.rp_uuid,
+    deployables.c.resource_class,
+    deployables.c.traits,
+    deployables.c.total,
+    *SERVICE,
+    USED,
+    FREE,
+).select_from(_PLACES)
+
+_OFFERED = (
+    select(
+        device_profiles.c.id.label("profile_id"),
+        device_profiles.c.groups,
+        deployables.c.id,
+        deployables.c.host_id,
+        deployables.c.rp_uuid,
+        deployables.c.resource_class,
+        deployables.c.traits,
+        *SERVICE,
+        USED,
+        FREE,
+    )
+    .select_from(
+        device_profiles.outerjoin(profile_classes, profile_classes.c.profile_id == device_profiles.c.id)
+        .outerjoin(deployables, deployables.c.resource_class == profile_classes.c.resource_class)
+        .outerjoin(devices, devices.c.id == deployables.c.device_id)
+        .outerjoin(hosts, hosts.c.id == deployables.c.host_id)
+    )
+    .where(device_profiles.c.name == bindparam("profile_name"))
+)
+
+
+def by_uuid(connection: Connection, uuid: str) -> Deployable | None:
+    """One deployable with its attributes."""
+    row = connection.execute(_BY_UUID, {"uuid": uuid}).first()
+    return None if row is None else _deployable(row, attribute.listed(connection, row.id, None, None))
+
+
+def listed(connection: Connection, page: Page | None) -> list[Deployable]:
+    """Deployables with their attributes: two statements, however many there are."""
+    query = window(connection, _DEPLOYABLES, page, deployables, SORT_KEYS)
+    rows = connection.execute(query).all()
+    wanted = query.with_only_columns(deployables.c.id).subquery()
+    found: dict[int, list[Attribute]] = defaultdict(list)
+    for row in connection.execute(
+        select(attributes).join(wanted, wanted.c.id == attributes.c.deployable_id).order_by(attributes.c.id)
+    ):
+        found[row.deployable_id].append(attribute.attribute(row))
+    return [_deployable(row, found[row.id]) for row in rows]
+
+
+def providers(connection: Connection, rp_uuids: Sequence[str]) -> dict[str, Record]:
+    """By provider uuid: id, host_id, rp_uuid, name, resource_class, traits, the host's generation and what `SERVICE` has."""
+    return {row.rp_uuid: row for row in connection.execute(_BY_RP, {"rp_uuids": list(rp_uuids)})}
+
+
+def capacity(connection: Connection) -> Sequence[Record]:
+    """All deployables with used and free units, by host and device."""
+    return connection.execute(_CAPACITY.order_by(hosts.c.hostname, devices.c.address, deployables.c.name)).all()
+
+
+def offered(connection: Connection, profile_name: str) -> Sequence[Record]:
+    """The profile with everything of the resource classes it asks for: rows of profile_id, groups, and a deployable with used and free
+    units, or NULLs in the place of a deployable. No row: no such profile."""
+    return connection.execute(_OFFERED, {"profile_name": profile_name}).all()
+
+
+def why_not(row: Record) -> str | None:
+    """Why nothing may be claimed from it now, in words; None when it is in service. The row has what `SERVICE` has."""
+    if row.status != DeviceStatus.ENABLED:
+        return f"{row.device_address} is in maintenance"
+    if row.health not in LENDABLE:
+        return f"{row.device_address} is {row.health}" + (f": {row.device_reason}" if row.device_reason else "")
+    if not row.up:
+        return f"{row.hostname} is down"
+    return None
+
+
+def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:
+    return Deployable(
+        id=row.id,
+        uuid=row.uuid,
+        name=row.name,
+        device_id=row.device_id,
+        device_uuid=row.device_uuid,
+        hostname=row.hostname,
+        rp_uuid=row.rp_uuid,
+        driver_name=row.driver_name,
+        resource_class=row.resource_class,
+        traits=row.traits,
+        total=row.total,
+        used=row.used,
+        in_service=why_not(row) is None,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
+        attributes=tuple(facts),
+        parent_id=row.parent_id,
+        root_id=row.root_id,
+        bitstream_id=row.bitstream_id,
+    )

@@ -1,0 +1,105 @@
+"""How to connect to each kind of database: one engine that only reads, one that writes."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
+
+from cantle.errors import BadConfig
+
+#: The driver used for each kind, whatever the URL says before the colon.
+_DRIVERS = {
+    "sqlite": "sqlite+pysqlite",
+    "postgresql": "postgresql+psycopg",
+    "mysql": "mysql+pymysql",
+    "mariadb": "mariadb+pymysql",
+}
+
+#: How long SQLite waits for another process that holds the file; in our own process a lock queues the writers.
+_BUSY_MS = 5000
+
+
+def parse(url: str) -> URL:
+    """A database URL such as ``sqlite:////var/lib/cantle/cantle.db`` or ``postgresql://cantle@db/cantle``, with our driver for it.
+
+    :raises BadConfig: ``bad-database-url``.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise _bad("it is no URL") from None
+    kind = parsed.get_backend_name()
+    if kind not in _DRIVERS:
+        raise _bad(f"{kind} is not supported")
+    if kind == "sqlite" and parsed.database in (None, "", ":memory:"):
+        raise _bad("SQLite needs a file that all our threads can open")
+    return parsed.set(drivername=_DRIVERS[kind])
+
+
+def shown(url: URL) -> str:
+    """The database as a person names it, without its password."""
+    if url.get_backend_name() == "sqlite":
+        return str(Path(url.database or "").absolute())
+    return f"{url.username or ''}@{url.host or 'localhost'}/{url.database or ''}"
+
+
+def reader(url: URL) -> Engine:
+    """An engine whose transactions see one moment of the database and cannot change it."""
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, pool_size=4, max_overflow=60)
+        _prepare_sqlite(engine, begin="BEGIN", query_only=True)
+        return engine
+    engine = create_engine(
+        url, isolation_level="REPEATABLE READ", pool_size=5, max_overflow=30, pool_pre_ping=True, **_arguments(url)
+    )
+    if url.get_backend_name() == "postgresql":
+        return engine.execution_options(postgresql_readonly=True)
+    return engine
+
+
+def writer(url: URL) -> Engine:
+    """An engine whose transactions write; each statement sees what was committed before it began."""
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, pool_size=1, max_overflow=0)
+        _prepare_sqlite(engine, begin="BEGIN IMMEDIATE", query_only=False)
+        return engine
+    return create_engine(
+        url, isolation_level="READ COMMITTED", pool_size=5, max_overflow=30, pool_pre_ping=True, **_arguments(url)
+    )
+
+
+def _arguments(url: URL) -> dict[str, Any]:
+    if url.get_backend_name() == "postgresql":
+        return {"connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
+    return {"connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}
+
+
+def _prepare_sqlite(engine: Engine, *, begin: str, query_only: bool) -> None:
+    """WAL, so that readers never wait; FULL, so that what was answered survives a power cut; the writer takes its lock at once,
+    so that two of them queue instead of failing half-way."""
+
+    def connect(connection: sqlite3.Connection, _record: object) -> None:
+        connection.isolation_level = None  # the module must not begin transactions by itself
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout = {_BUSY_MS}")
+        if not query_only:
+            cursor.execute("PRAGMA journal_mode = WAL")
+        cursor.execute("PRAGMA synchronous = FULL")
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute(f"PRAGMA query_only = {'ON' if query_only else 'OFF'}")
+        cursor.close()
+
+    event.listen(engine, "connect", connect)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+
+
+def _bad(why: str) -> BadConfig:
+    return BadConfig(
+        "bad-database-url",
+        f"The database URL cannot be used: {why}. Write sqlite:////absolute/path, postgresql://user@host/name or mariadb://user@host/name.",
+    )

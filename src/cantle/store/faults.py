@@ -1,0 +1,104 @@
+"""What a database's refusal means: for us (look again), for the operator (a code and a sentence), never its SQL."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from sqlalchemy.exc import DBAPIError
+
+from cantle.errors import BadConfig, CantleError, Unavailable
+
+#: SQLSTATEs of PostgreSQL: serialization failure, deadlock, lock not available.
+_PG_CONTENDED = frozenset({"40001", "40P01", "55P03"})
+#: Error numbers of MariaDB: deadlock (also Galera's certification failure), lock wait timeout, record changed since last read.
+_MYSQL_CONTENDED = frozenset({1213, 1205, 1020})
+_MYSQL_FULL = frozenset({1021, 1114})
+_MYSQL_READ_ONLY = frozenset({1290, 1792, 1836})
+
+
+class LookAgain(Exception):
+    """What a transaction had read is no longer so: roll back and do it again from the start. `Database.run` does."""
+
+
+def is_contention(error: DBAPIError) -> bool:
+    """Whether the database gave this transaction up for the sake of another: doing it again is right."""
+    if isinstance(error.orig, sqlite3.Error):
+        return False
+    if getattr(error.orig, "sqlstate", None) in _PG_CONTENDED:
+        return True
+    return _mysql_number(error) in _MYSQL_CONTENDED
+
+
+def translated(error: DBAPIError, where: str) -> CantleError:
+    """The error for whoever asked.
+
+    :param where: the database as a person names it: a file, or ``user@host/name``; no password.
+    """
+    if isinstance(error.orig, sqlite3.Error):
+        return _of_sqlite(error.orig, where)
+    state = getattr(error.orig, "sqlstate", None) or ""
+    number = _mysql_number(error)
+    if state in ("53100", "58030") or number in _MYSQL_FULL:
+        return Unavailable("database-full", f"The database {where} has no room left on its disk; make room there.")
+    if state == "25006" or number in _MYSQL_READ_ONLY:
+        return Unavailable(
+            "database-read-only", f"The database {where} takes no writes; it is a replica or was set read-only."
+        )
+    if state.startswith("28") or state == "3D000" or number in (1044, 1045, 1049):
+        return BadConfig(
+            "database-refused",
+            f"The database {where} refuses us: wrong user, password or database name. Check the URL.",
+        )
+    if state.startswith("42") or number in (1146, 1054):
+        return Unavailable("database-not-migrated", f"The database {where} lacks our tables; run the migrations.")
+    return Unavailable(
+        "database-away", f"The database {where} does not answer; it is down, restarting or out of connections."
+    )
+
+
+def _of_sqlite(error: sqlite3.Error, where: str) -> CantleError:
+    name = getattr(error, "sqlite_errorname", "")
+    for prefix, make in _SQLITE.items():
+        if name.startswith(prefix):
+            code, sentence = make
+            return Unavailable(code, sentence.format(where=where))
+    if "no such table" in str(error) or "no such column" in str(error):
+        return Unavailable("database-not-migrated", f"The database {where} lacks our tables; run the migrations.")
+    return Unavailable("database-away", f"The database {where} cannot be used ({name or type(error).__name__}).")
+
+
+#: By the beginning of SQLite's own name of the error; the first that fits counts.
+_SQLITE = {
+    "SQLITE_READONLY": (
+        "database-read-only",
+        "The database {where} cannot be written: its file, its directory or the file system is read-only.",
+    ),
+    "SQLITE_FULL": (
+        "database-full",
+        "The disk that holds the database {where} is full; make room and try again. Nothing was changed.",
+    ),
+    "SQLITE_CANTOPEN": (
+        "database-cannot-open",
+        "The database {where} cannot be opened; its directory must exist and be writable for the user we run as.",
+    ),
+    "SQLITE_PERM": ("database-cannot-open", "The database {where} may not be opened by the user we run as."),
+    "SQLITE_CORRUPT": (
+        "database-corrupt",
+        "The database {where} is damaged. Stop the service and put a backup in its place.",
+    ),
+    "SQLITE_NOTADB": (
+        "database-corrupt",
+        "The file {where} is no database. Stop the service and put a backup in its place.",
+    ),
+    "SQLITE_BUSY": ("database-busy", "The database {where} is held by another process; stop it or wait for it."),
+    "SQLITE_LOCKED": ("database-busy", "The database {where} is held by another process; stop it or wait for it."),
+    "SQLITE_IOERR": (
+        "database-io-error",
+        "Reading or writing the database {where} failed on its disk; look at the kernel's log.",
+    ),
+}
+
+
+def _mysql_number(error: DBAPIError) -> int | None:
+    args = getattr(error.orig, "args", ())
+    return args[0] if args and isinstance(args[0], int) else None

@@ -1,0 +1,113 @@
+"""Hosts: their row is the lock of everything that happens on the host."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
+
+from cantle.model.host import DOWN_AFTER_S, Host
+from cantle.model.problem import Problem
+from cantle.store.tables import arqs, claims, deployables, devices, hosts
+from cantle.store.types import Record, database_now
+
+#: Whether a host was heard from lately, by the database's clock.
+UP: ColumnElement[bool] = and_(hosts.c.last_seen.is_not(None), hosts.c.last_seen > database_now(-DOWN_AFTER_S))
+
+_ALL = select(
+    hosts,
+    UP.label("up"),
+    select(func.count())
+    .select_from(devices)
+    .where(devices.c.host_id == hosts.c.id)
+    .scalar_subquery()
+    .label("device_count"),
+).order_by(hosts.c.hostname)
+
+_ONE = select(hosts, UP.label("up")).where(hosts.c.hostname == bindparam("hostname"))
+_ONE_LOCKED = _ONE.with_for_update(of=hosts)
+
+_RAISE = update(hosts).values(generation=hosts.c.generation + 1)
+_RAISE_BY_ID = _RAISE.where(hosts.c.id.in_(bindparam("ids", expanding=True)))
+_RAISE_OF_PROVIDERS = _RAISE.where(
+    hosts.c.id.in_(
+        select(deployables.c.host_id).where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True)))
+    )
+)
+_HELD = select(claims.c.host_id).join(arqs, claims.c.arq_id == arqs.c.id).where(claims.c.wanted)
+_RAISE_OF_ARQS = _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True)))))
+_RAISE_OF_INSTANCE = _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.instance_uuid == bindparam("instance"))))
+
+_SEEN = update(hosts).where(hosts.c.id == bindparam("host_id")).values(last_seen=database_now())
+
+
+def all_hosts(connection: Connection) -> list[Host]:
+    """Every host, by name."""
+    return [_host(row) for row in connection.execute(_ALL)]
+
+
+def find(connection: Connection, hostname: str, *, lock: bool = False) -> Record | None:
+    """One host's row, with ``up``. Locked, nobody else changes anything on that host until the transaction ends."""
+    return connection.execute(_ONE_LOCKED if lock else _ONE, {"hostname": hostname}).first()
+
+
+def add(connection: Connection, hostname: str, now: dt.datetime) -> None:
+    """A host nobody heard of before."""
+    connection.execute(
+        insert(hosts), {"hostname": hostname, "generation": 1, "former_starts": (), "problems": (), "created_at": now}
+    )
+
+
+def change(connection: Connection, host_id: int, **values: Any) -> None:
+    """Set columns of one host."""
+    connection.execute(update(hosts).where(hosts.c.id == host_id).values(**values))
+
+
+def seen(connection: Connection, host_id: int) -> None:
+    """Its agent has just spoken."""
+    connection.execute(_SEEN, {"host_id": host_id})
+
+
+def lock_of_providers(connection: Connection, rp_uuids: Sequence[str]) -> None:
+    """Raise the generation of the hosts that have these providers, which locks them. Read what is there only after this."""
+    connection.execute(_RAISE_OF_PROVIDERS, {"rp_uuids": list(rp_uuids)})
+
+
+def lock_of_arqs(connection: Connection, uuids: Sequence[str]) -> None:
+    """The same for the hosts on which these ARQs hold a unit."""
+    connection.execute(_RAISE_OF_ARQS, {"uuids": list(uuids)})
+
+
+def lock_of_instance(connection: Connection, instance: str) -> None:
+    """The same for the hosts on which this instance's ARQs hold a unit."""
+    connection.execute(_RAISE_OF_INSTANCE, {"instance": instance})
+
+
+def lock(connection: Connection, host_ids: Sequence[int]) -> None:
+    """The same for hosts by number."""
+    connection.execute(_RAISE_BY_ID, {"ids": list(host_ids)})
+
+
+def _host(row: Record) -> Host:
+    return Host(
+        id=row.id,
+        hostname=row.hostname,
+        up=bool(row.up),
+        generation=row.generation,
+        devices=row.device_count,
+        created_at=row.created_at,
+        last_seen=row.last_seen,
+        agent_start=row.agent_start,
+        problems=tuple(Problem(*problem) for problem in row.problems),
+    )

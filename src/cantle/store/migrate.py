@@ -1,0 +1,94 @@
+"""Bring a database's schema to what this version needs: ``python -m cantle.store.migrate URL``.
+
+Importing Alembic costs more memory than the whole API server, so a long-running process lets a child do it: `cantle.store.upgrade`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, text
+
+from cantle.errors import CantleError
+from cantle.store.database import Database
+
+#: Key of the lock that keeps two servers from migrating one database at once; any number, as long as it never changes.
+_LOCK = 7_203_415_906
+
+
+def upgrade(url: str) -> None:
+    """Run all migrations that are missing, in one transaction where the database has transactions for that (all but MariaDB).
+
+    :raises BadConfig: ``bad-database-url``.
+    :raises Unavailable: ``database-…``, see `cantle.store.database.Database`.
+    """
+    database = Database.open(url, check=False)
+    try:
+        with database.write() as connection, _alone(connection):
+            config = _config()
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+    finally:
+        database.close()
+
+
+def current(url: str) -> str | None:
+    """The revision the database is at; None before the first migration."""
+    database = Database.open(url, check=False)
+    try:
+        with database.read() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+    finally:
+        database.close()
+
+
+def head() -> str:
+    """The newest revision there is."""
+    found = ScriptDirectory.from_config(_config()).get_current_head()
+    assert found is not None  # noqa: S101 - there is always a first migration
+    return found
+
+
+@contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """Let one server migrate at a time. SQLite's writer is alone anyway; PostgreSQL gives the lock back with the transaction."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    elif connection.dialect.name in ("mysql", "mariadb"):
+        connection.execute(text("SELECT GET_LOCK('cantle-migrate', 300)"))
+    yield
+    if connection.dialect.name in ("mysql", "mariadb"):
+        connection.execute(text("SELECT RELEASE_LOCK('cantle-migrate')"))
+
+
+def _config() -> Config:
+    """Alembic's settings, made here: an installed wheel has no alembic.ini beside it."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def main(arguments: list[str]) -> int:
+    """``URL``, or ``-`` to read it from standard input, where a password in it is seen by nobody."""
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m cantle.store.migrate URL|-\n")
+        return 2
+    url = sys.stdin.readline().strip() if arguments[0] == "-" else arguments[0]
+    try:
+        upgrade(url)
+    except CantleError as error:
+        sys.stderr.write(f"{error.code}: {error.message}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""One module per step; file names begin with the number of the revision."""

@@ -1,0 +1,216 @@
+"""The schema on one page. What each table is for stands above it; queries are in the module of its noun.
+
+Every name of a constraint follows one convention, so that all three databases and the migrations agree on it.
+Room for later: the outbox of events and webhooks gets a table of its own, written in the transaction that changes an ARQ's state.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+
+from cantle.store.types import Facts, Groups, RowId, Rows, UtcTime, Uuid, Words, name
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+
+def _id() -> Column[int]:
+    return Column("id", RowId, primary_key=True, autoincrement=True)
+
+
+def _times() -> tuple[Column[object], Column[object]]:
+    return Column("created_at", UtcTime, nullable=False), Column("updated_at", UtcTime)
+
+
+# A machine with an agent. Its row is the lock of everything that happens on the host: whoever changes what the host should do
+# raises ``generation`` here first. ``former_starts`` are earlier lives of its agent, whose late words are refused.
+hosts = Table(
+    "hosts",
+    metadata,
+    _id(),
+    Column("hostname", name(), nullable=False, unique=True),
+    Column("generation", RowId, nullable=False),
+    Column("agent_start", name(64)),
+    Column("former_starts", Words, nullable=False),
+    Column("digest", name(128)),
+    Column("problems", Rows, nullable=False),
+    Column("last_seen", UtcTime),
+    *_times(),
+)
+
+# One card, by its address on its host, together with the control path over which the host manages it (spec S0.6).
+devices = Table(
+    "devices",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("host_id", RowId, ForeignKey("hosts.id"), nullable=False),
+    Column("address", name(), nullable=False),
+    Column("type", String(16), nullable=False),
+    Column("vendor", name(), nullable=False),
+    Column("model", name(), nullable=False),
+    Column("vendor_id", String(4), nullable=False),
+    Column("product_id", String(4), nullable=False),
+    Column("mode", String(16), nullable=False),
+    Column("health", String(16), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("reason", Text),
+    Column("numa_node", Integer),
+    Column("capabilities", Words, nullable=False),
+    Column("std_board_info", Facts, nullable=False),
+    Column("vendor_board_info", Facts, nullable=False),
+    Column("control_path_uuid", Uuid, nullable=False, unique=True),
+    Column("control_path_type", String(16), nullable=False),
+    Column("control_path_info", Facts, nullable=False),
+    *_times(),
+    UniqueConstraint("host_id", "address"),
+)
+
+# The part of a device that is offered together: one Placement provider. ``total`` is what the host says it can deliver.
+deployables = Table(
+    "deployables",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("name", name(), nullable=False),
+    Column("device_id", RowId, ForeignKey("devices.id"), nullable=False),
+    Column("host_id", RowId, ForeignKey("hosts.id"), nullable=False, index=True),
+    Column("rp_uuid", Uuid, nullable=False, unique=True),
+    Column("driver_name", name(100), nullable=False),
+    Column("resource_class", name(), nullable=False, index=True),
+    Column("traits", Words, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("parent_id", RowId, ForeignKey("deployables.id")),
+    Column("root_id", RowId, ForeignKey("deployables.id")),
+    Column("bitstream_id", name()),
+    *_times(),
+    UniqueConstraint("device_id", "name"),
+)
+
+# A fact about a deployable in Cyborg's wording. ``operator`` ones were written over the API and outlive reports.
+attributes = Table(
+    "attributes",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("deployable_id", RowId, ForeignKey("deployables.id"), nullable=False),
+    Column("key", name(), nullable=False),
+    Column("value", Text, nullable=False),
+    Column("operator", Boolean, nullable=False),
+    *_times(),
+    UniqueConstraint("deployable_id", "key"),
+)
+
+# One unit that can be given to one guest. ``present`` is false for a unit the host no longer names; such a row lives only as long
+# as its claim does.
+attach_handles = Table(
+    "attach_handles",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("deployable_id", RowId, ForeignKey("deployables.id"), nullable=False),
+    Column("key", name(), nullable=False),
+    Column("attach_type", String(16), nullable=False),
+    Column("attach_info", Facts, nullable=False),
+    Column("present", Boolean, nullable=False),
+    *_times(),
+    UniqueConstraint("deployable_id", "key"),
+)
+
+# A flavor for devices. Immutable once made.
+device_profiles = Table(
+    "device_profiles",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("name", name(), nullable=False, unique=True),
+    Column("description", Text),
+    Column("groups", Groups, nullable=False),
+    *_times(),
+)
+
+# Which resource classes a profile asks for, so that one query finds a profile together with everything that could serve it.
+profile_classes = Table(
+    "profile_classes",
+    metadata,
+    Column("profile_id", RowId, ForeignKey("device_profiles.id", ondelete="CASCADE"), primary_key=True),
+    Column("resource_class", name(), primary_key=True),
+)
+
+# A loan: all the ARQs of one workload. Its state is read off its ARQs and claims; ``released_at`` is when it was given back.
+leases = Table(
+    "leases",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("profile_name", name(), nullable=False),
+    Column("project_id", name()),
+    Column("owner", name(), nullable=False),
+    Column("workload", name(), nullable=False),
+    Column("host_id", RowId, ForeignKey("hosts.id"), nullable=False),
+    Column("expires_at", UtcTime, index=True),
+    Column("released_at", UtcTime),
+    *_times(),
+    Index(None, "project_id", "created_at"),
+)
+
+# One accelerator for one instance. What fits is copied from the profile's group at creation. ``deadline`` is set in BindStarted only.
+arqs = Table(
+    "arqs",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("state", String(16), nullable=False),
+    Column("profile_id", RowId, ForeignKey("device_profiles.id"), nullable=False, index=True),
+    Column("profile_name", name(), nullable=False),
+    Column("group_id", Integer, nullable=False),
+    Column("resource_class", name(), nullable=False),
+    Column("required", Words, nullable=False),
+    Column("forbidden", Words, nullable=False),
+    Column("project_id", name()),
+    Column("hostname", name()),
+    Column("device_rp_uuid", Uuid),
+    Column("instance_uuid", Uuid, index=True),
+    Column("lease_id", RowId, ForeignKey("leases.id"), index=True),
+    Column("deadline", UtcTime, index=True),
+    Column("reason_code", name(64)),
+    Column("reason", Text),
+    *_times(),
+    Index(None, "created_at"),
+    Index(None, "project_id", "created_at"),
+)
+
+# A unit that is lent, or is being taken back (``wanted`` false). The unique handle makes lending it twice impossible. The row goes
+# only when the host has said that nobody holds the unit; it outlives its ARQ until then. ``generation`` is that of the host's
+# desired state since which the claim is as it is: results for an older one do not concern it.
+claims = Table(
+    "claims",
+    metadata,
+    _id(),
+    Column("attach_handle_id", RowId, ForeignKey("attach_handles.id"), nullable=False, unique=True),
+    Column("deployable_id", RowId, ForeignKey("deployables.id"), nullable=False, index=True),
+    Column("host_id", RowId, ForeignKey("hosts.id"), nullable=False, index=True),
+    Column("arq_id", RowId, ForeignKey("arqs.id", ondelete="SET NULL"), index=True),
+    Column("lease_id", RowId, ForeignKey("leases.id"), index=True),
+    Column("wanted", Boolean, nullable=False),
+    Column("generation", RowId, nullable=False),
+    Column("reason_code", name(64)),
+    Column("reason", Text),
+    *_times(),
+)
+
+# Whose an instance is, remembered when its ARQs go, so that ARQs an administrator makes for it later (evacuate, unshelve) are its
+# owner's again (contract section 7.1 #2).
+instance_owners = Table(
+    "instance_owners",
+    metadata,
+    Column("instance_uuid", Uuid, primary_key=True),
+    Column("project_id", name(), nullable=False),
+    Column("seen_at", UtcTime, nullable=False, index=True),
+)

@@ -1,0 +1,129 @@
+"""Column types that mean the same on SQLite, PostgreSQL and MariaDB, and the database's own clock."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+from sqlalchemy import BigInteger, DateTime, Dialect, Integer, Row, String, Text
+from sqlalchemy.dialects.mysql import DATETIME, LONGTEXT, VARCHAR
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.expression import literal
+from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.types import TypeDecorator, TypeEngine
+
+if TYPE_CHECKING:
+    #: A row with whatever columns its query names.
+    Record = Row[*tuple[Any, ...]]
+else:
+    Record = Row
+
+#: Row numbers. SQLite's own 64-bit row id is only used for a column declared INTEGER.
+RowId = BigInteger().with_variant(Integer(), "sqlite")
+
+
+def name(length: int = 255) -> TypeEngine[str]:
+    """A string compared byte by byte: MariaDB's default collation takes ``gold`` and ``Gold`` for one, the others do not."""
+    return String(length).with_variant(VARCHAR(length, collation="utf8mb4_bin"), "mysql", "mariadb")
+
+
+Uuid = name(36)
+
+
+class UtcTime(TypeDecorator[dt.datetime]):
+    """An aware time, kept as UTC without a zone, to the microsecond."""
+
+    impl = DateTime
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name in ("mysql", "mariadb"):
+            return dialect.type_descriptor(DATETIME(fsp=6))
+        return dialect.type_descriptor(DateTime())
+
+    def process_bind_param(self, value: dt.datetime | None, _dialect: Dialect) -> dt.datetime | None:
+        return None if value is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+
+    def process_result_value(self, value: dt.datetime | None, _dialect: Dialect) -> dt.datetime | None:
+        return None if value is None else value.replace(tzinfo=dt.UTC)
+
+
+class _JsonText(TypeDecorator[Any]):
+    """A JSON value kept as text, so that each database stores the very same characters."""
+
+    impl = Text
+    cache_ok = True
+    decoder: ClassVar[msgspec.json.Decoder[Any]]
+
+    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        if dialect.name in ("mysql", "mariadb"):
+            return dialect.type_descriptor(LONGTEXT())
+        return dialect.type_descriptor(Text())
+
+    def process_bind_param(self, value: Any, _dialect: Dialect) -> str | None:
+        return None if value is None else msgspec.json.encode(value).decode()
+
+    def process_result_value(self, value: str | None, _dialect: Dialect) -> Any:
+        return None if value is None else self.decoder.decode(value)
+
+
+class Words(_JsonText):
+    """``tuple[str, ...]``."""
+
+    cache_ok = True
+    decoder = msgspec.json.Decoder(tuple[str, ...])
+
+
+class Facts(_JsonText):
+    """``dict[str, str]``."""
+
+    cache_ok = True
+    decoder = msgspec.json.Decoder(dict[str, str])
+
+
+class Groups(_JsonText):
+    """``tuple[dict[str, str], ...]``: the groups of a device profile."""
+
+    cache_ok = True
+    decoder = msgspec.json.Decoder(tuple[dict[str, str], ...])
+
+
+class Rows(_JsonText):
+    """``tuple[tuple[str, str, str], ...]``: the problems of a host's report."""
+
+    cache_ok = True
+    decoder = msgspec.json.Decoder(tuple[tuple[str, str, str], ...])
+
+
+class database_now(FunctionElement[dt.datetime]):
+    """The database's clock plus a number of seconds, which may be negative.
+
+    Deadlines, expiry and heartbeats are compared with nothing else: servers' clocks differ, the database has one.
+    """
+
+    type = UtcTime()
+    inherit_cache = True
+
+    def __init__(self, seconds: ColumnElement[float] | float = 0.0) -> None:
+        super().__init__(seconds if isinstance(seconds, ColumnElement) else literal(float(seconds)))
+
+
+@compiles(database_now, "sqlite")
+def _now_sqlite(element: database_now, compiler: SQLCompiler, **kw: Any) -> str:
+    # Six digits behind the point, as SQLAlchemy writes times there: they are compared as text.
+    return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', CAST({compiler.process(element.clauses, **kw)} AS TEXT) || ' seconds') || '000')"
+
+
+@compiles(database_now, "postgresql")
+def _now_postgresql(element: database_now, compiler: SQLCompiler, **kw: Any) -> str:
+    # clock_timestamp: the usual now() is the start of the transaction, which may have waited for a lock.
+    return f"(timezone('utc', clock_timestamp()) + make_interval(secs => {compiler.process(element.clauses, **kw)}))"
+
+
+@compiles(database_now, "mysql")
+@compiles(database_now, "mariadb")
+def _now_mysql(element: database_now, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"TIMESTAMPADD(MICROSECOND, 1000000 * {compiler.process(element.clauses, **kw)}, UTC_TIMESTAMP(6))"

@@ -1,0 +1,31 @@
+"""Migrations in a child process, for servers: Alembic's memory goes when the child does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from cantle.errors import BadConfig, CantleError, Unavailable
+
+
+def upgrade_in_child(url: str) -> None:
+    """Bring the database's schema to what this version needs.
+
+    :raises BadConfig: ``bad-database-url``, ``database-refused``.
+    :raises Unavailable: ``database-…`` as the child said, or ``migration-failed`` with the end of what it wrote.
+    """
+    child = subprocess.run(
+        [sys.executable, "-m", "cantle.store.migrate", "-"],
+        input=url + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if child.returncode == 0:
+        return
+    last = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
+    code, colon, message = last[0].partition(": ")
+    if child.returncode == 1 and colon and code.startswith(("database-", "bad-database-")):
+        kind: type[CantleError] = BadConfig if code in ("bad-database-url", "database-refused") else Unavailable
+        raise kind(code, message)
+    raise Unavailable("migration-failed", f"The migrations of the database did not finish: {last[0]}")

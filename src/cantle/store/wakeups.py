@@ -1,0 +1,93 @@
+"""Wake-ups: hints that something may have changed, never data. Register the waiter first, then read; a hint in between is kept.
+
+A hint can be lost (another process wrote, the server was restarted), so everybody who waits also looks again by himself after
+`Wakeups.look_again_s` seconds.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+
+class Waiter:
+    """One who waits. Hints that come while he is looking are not lost: the next `wait` returns at once."""
+
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
+        self._rung = threading.Event()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a hint, at most that long and at most `Wakeups.look_again_s`. True when one came."""
+        rung = self._rung.wait(max(0.0, min(seconds, self._wakeups.look_again_s)))
+        self._rung.clear()
+        return rung
+
+    def ring(self) -> None:
+        """Give the hint."""
+        self._rung.set()
+
+
+class Wakeups:
+    """Who waits for which topic, in this process. Topics are words such as ``host/compute-1`` and ``lease/<uuid>``.
+
+    :param look_again_s: how long one waits at most without a hint; short where other processes write to the same database.
+    """
+
+    def __init__(self, look_again_s: float) -> None:
+        self.look_again_s = look_again_s
+        self._lock = threading.Lock()
+        self._waiters: dict[str, set[Waiter]] = defaultdict(set)
+        self._stopped = False
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the process is going down: whoever waits should answer with what he has."""
+        return self._stopped
+
+    @contextmanager
+    def waiter(self, topic: str) -> Iterator[Waiter]:
+        """A waiter registered for that topic while the block runs."""
+        waiter = Waiter(self)
+        with self._lock:
+            self._waiters[topic].add(waiter)
+        try:
+            yield waiter
+        finally:
+            with self._lock:
+                self._waiters[topic].discard(waiter)
+                if not self._waiters[topic]:
+                    del self._waiters[topic]
+
+    def signal(self, topics: Iterable[str]) -> None:
+        """Ring all who wait for one of the topics."""
+        with self._lock:
+            ringing = [waiter for topic in topics for waiter in self._waiters.get(topic, ())]
+        for waiter in ringing:
+            waiter.ring()
+
+    def stop(self) -> None:
+        """Ring everybody and from now on say so in `stopped`. Parked requests end; nothing starts to wait again."""
+        self._stopped = True
+        with self._lock:
+            ringing = [waiter for waiters in self._waiters.values() for waiter in waiters]
+        for waiter in ringing:
+            waiter.ring()
+
+
+class Patience:
+    """How long somebody may still wait.
+
+    :param seconds: from now on.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    @property
+    def left(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self._end - time.monotonic())
