@@ -1,7 +1,7 @@
 # The commands of the project. `make` alone lists them. Paths are relative throughout: a checkout may stand anywhere.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit bench clean ready ready-dev
+.PHONY: help demo test lint unit bench pins clean ready ready-dev
 
 # PYTHON=/path/to/python names the interpreter that .venv is made with; any from 3.11 on.
 PYTHON ?=
@@ -38,6 +38,9 @@ bench: ready-dev ## figures: scan, start-up of a command, memory of the server
 	$(PY) bench/scan.py
 	$(PY) bench/cli.py
 	$(PY) bench/serve.py
+
+pins: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
+	@tools/python tools/pins.py
 
 clean: ## remove what the commands above made
 	rm -rf .venv .stamps .demo build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.*
