@@ -35,9 +35,9 @@ unit: ready-dev ## unit tests and stories, with coverage
 	$(PY) -m pytest --cov --cov-report=term
 
 bench: ready-dev ## figures: scan, start-up of a command, memory of the server
-	$(PY) bench/scan.py
-	$(PY) bench/cli.py
-	$(PY) bench/serve.py
+	$(PY) -m bench.scan
+	$(PY) -m bench.cli
+	$(PY) -m bench.serve
 
 pins: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
 	@tools/python tools/pins.py

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+from collections.abc import Sequence
 from typing import BinaryIO
 
 import click
@@ -9,13 +12,18 @@ import click
 from cantle.agent.scan import Scan, ScanRow, scan_dump
 from cantle.agent.scan import scan as scan_tree
 from cantle.cli.exit_codes import ExitCode
-from cantle.cli.output import output_options, print_rows, safe
+from cantle.cli.output import output_options, print_rows, safe, text
 from cantle.errors import BadRequest
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
 
 COLUMNS = ["address", "id", "name", "class", "driver", "iommu", "numa", "sriov", "capabilities", "mode", "verdict"]
 WIDE = [*COLUMNS[:4], "revision", "subsystem", *COLUMNS[4:]]
+
+#: In a window too narrow for all, columns are left out in this order until the sentences have room to be read.
+DISPENSABLE = ("numa", "class", "sriov", "capabilities", "iommu", "driver", "id")
+#: What a column that may be folded needs at least.
+FOLDED = {"name": 18, "capabilities": 13, "verdict": 26}
 
 #: A dump of the largest machines has some hundred thousand bytes.
 _LARGEST_DUMP = 16 << 20
@@ -48,6 +56,7 @@ def scan(directory: str | None, dump: BinaryIO | None, everything: bool, fmt: st
     MODE          what lending it now would mean: passthrough (whole), mdev, vendor-vfio, sriov, mig;
                   display-only for screens of BMCs and of virtual machines; unassignable, see VERDICT
     SRIOV         virtual functions: enabled of total. Each is a part of its card and never a card
+    VERDICT       "can be lent ...", "cannot: ..." (never, or not before something is mended), "cannot now: ..."
 
     \b
     Exit codes:
@@ -67,9 +76,27 @@ def scan(directory: str | None, dump: BinaryIO | None, everything: bool, fmt: st
     for problem in found.problems:
         click.echo(safe(f"cantle: warning: {problem.source}: {problem.message} [{problem.code}]"), err=True)
     rows = [row.document() if fmt in ("json", "yaml") else _cells(row) for row in found.rows]
+    columns = COLUMNS
+    if fmt == "table" and not chosen and sys.stdout.isatty():
+        columns = fitting(rows, shutil.get_terminal_size().columns)
     empty = "No PCI function." if everything else "No accelerator. (cantle scan --all shows every PCI function.)"
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty=empty)
+    print_rows(rows, columns, fmt, wide=WIDE, chosen=chosen, empty=empty)
+    if len(columns) < len(COLUMNS):
+        left_out = ", ".join(name for name in COLUMNS if name not in columns)
+        click.echo(f"(Left out in this narrow window: {left_out}. -o wide shows them.)", err=True)
     return ExitCode.FAILED if found.problems else ExitCode.OK
+
+
+def fitting(rows: Sequence[dict[str, object]], width: int) -> list[str]:
+    """The columns that fit into a window of ``width`` characters."""
+    needed = {name: max(len(name), *(len(text(row[name])) for row in rows), 0) + 2 for name in COLUMNS}
+    needed.update({name: min(needed[name], least + 2) for name, least in FOLDED.items()})
+    columns = list(COLUMNS)
+    for name in DISPENSABLE:
+        if sum(needed[one] for one in columns) - 2 <= width:
+            break
+        columns.remove(name)
+    return columns
 
 
 def _look(directory: str | None, dump: BinaryIO | None, everything: bool) -> Scan:

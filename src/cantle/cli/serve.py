@@ -34,7 +34,7 @@ from cantle.cli.state_dir import default as default_state_dir
 from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
-from cantle.keeper.keep import keep
+from cantle.keeper.keeper import Keeper
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
 from cantle.simulate import Description
@@ -214,7 +214,7 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     stack.callback(parts.stop.set)
     with parts.signals():
         parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
-        parts.start("keeper", lambda: keep(database, parts.stop))
+        parts.start("keeper", Keeper(database, stop=parts.stop).run)
         for host, agent in zip(plan.hosts, agents, strict=True):
             parts.start(f"agent of {host.name}", agent.run)
         parts.start("listener", lambda: public.serve(public_app(database, plan.settings)))

@@ -1,0 +1,38 @@
+"""A running ``cantle serve`` for measurements, on state of its own, with a simulated host."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CANTLE = [sys.executable, "-m", "cantle.cli.main"]
+CONFIG = "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n[vgpu_nvidia-223]\ndevice_addresses = 0000:af:00.0\n"
+
+
+@contextmanager
+def serving() -> Iterator[subprocess.Popen[str]]:
+    """The server's process, once it is ready; CANTLE_URL names it while the block runs."""
+    with tempfile.TemporaryDirectory(prefix="cantle-bench-") as scratch:
+        config = Path(scratch, "cantle.conf")
+        config.write_text(CONFIG, encoding="utf-8")
+        command = [*CANTLE, "serve", "--simulate", "t4", "--simulated-only", "--listen", "127.0.0.1:0"]
+        command += ["--state-dir", f"{scratch}/state", "--config-file", str(config)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdout is not None
+                line = process.stdout.readline()
+                os.environ["CANTLE_URL"] = next(word for word in line.split() if word.startswith("http://"))
+                yield process
+            finally:
+                process.send_signal(signal.SIGTERM)
+
+
+def cantle(*arguments: str) -> str:
+    """What a command prints; it must succeed."""
+    return subprocess.run([*CANTLE, *arguments], check=True, capture_output=True, text=True).stdout
