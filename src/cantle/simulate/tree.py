@@ -27,7 +27,7 @@ KERNEL_DIRECTORIES = ("sys", "proc", "dev")
 
 
 class Tree:
-    """The files below one directory. Paths are relative; a file is never seen half-written."""
+    """The files below one directory. Paths are relative."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -40,11 +40,13 @@ class Tree:
         """Make or change a file; a newline is added, as the kernel's files have one."""
         place = self.place(rel)
         os.makedirs(os.path.dirname(place), exist_ok=True)
-        temporary = f"{place}.new"
-        with open(temporary, "w", encoding="utf-8") as file:
+        # A change is seen whole or not at all. What is new needs no such care, and some file systems flush at a replacing rename.
+        written = f"{place}.new" if os.path.lexists(place) else place
+        with open(written, "w", encoding="utf-8") as file:
             file.write(f"{text}\n" if text else "")
-        os.chmod(temporary, mode)
-        os.replace(temporary, place)
+        os.chmod(written, mode)
+        if written != place:
+            os.replace(written, place)
 
     def link(self, rel: str, target: str) -> None:
         """Make a link, relative as the kernel's are, to another path of the tree."""

@@ -412,7 +412,7 @@ OPERATIONS = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(OPERATIONS, max_size=25))
 def test_any_sequence_of_writes_keeps_the_books_right(
     tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, str]]
