@@ -27,8 +27,8 @@ def self_link(call: Call, collection: str, name: str) -> list[Link]:
 
 
 def stamp(time: dt.datetime | None) -> str | None:
-    """``2026-11-30T10:38:33+00:00`` from an aware time in UTC."""
-    return None if time is None else time.isoformat(timespec="seconds")
+    """``2026-11-30T10:38:33+00:00`` from an aware time."""
+    return None if time is None else time.astimezone(dt.UTC).isoformat(timespec="seconds")
 
 
 def page(call: Call) -> Page:
