@@ -22,8 +22,7 @@ unpack() { # a module file as busybox's insmod takes it
 # In load order, each once; one that is built into this kernel has no file.
 touch "$work/modules/order"
 for wanted in virtio_pci 9pnet_virtio 9p virtio_console overlay; do
-    modprobe -d "$tree" -S "$version" --show-depends "$wanted" | while read -r kind file _; do
-        [ "$kind" = insmod ] || continue
+    modprobe -d "$tree" -S "$version" --show-depends "$wanted" | sed -n 's/^insmod \(.*\.ko[.a-z]*\).*/\1/p' | while read -r file; do
         name=$(basename "$file")
         name=${name%.xz} name=${name%.zst}
         grep -qx "$name" "$work/modules/order" && continue

@@ -88,19 +88,20 @@ if [ ! -e "$kernel/complete" ]; then
 fi
 
 work=$store/making.$sources
+build=$(mktemp -d) # not below $store: the kernel's makefiles do not take a path with a space
+trap 'rm -rf "$build"' EXIT
 rm -rf "$work"
-mkdir -p "$work"/{build,modules}
-cp "$kernel"/samples/*.[ch] "$here"/../modules/* "$work/build/"
+mkdir -p "$work/modules"
+cp "$kernel"/samples/*.[ch] "$here"/../modules/* "$build/"
 
 say "building modules for $version"
-make -C "$headers" M="$work/build" modules > "$work/build.log" 2>&1 || { cat "$work/build.log" >&2; fail "the modules do not build"; }
-for module in "$work"/build/*.ko; do strip -g -o "$work/modules/$(basename "$module")" "$module"; done
+make -C "$headers" M="$build" modules > "$work/build.log" 2>&1 || { cat "$work/build.log" >&2; fail "the modules do not build"; }
+for module in "$build"/*.ko; do strip -g -o "$work/modules/$(basename "$module")" "$module"; done
 
 say "unpacking the kernel and making the initrd"
 python3 "$here/vmlinux.py" "$kernel/boot/vmlinuz-$version" "$work/vmlinux"
 bash "$here/mkinitrd.sh" "$version" "$kernel" "$work/initrd.img"
 
-rm -rf "$work/build"
 echo "$version" > "$work/version"
 rm -rf "$store/$version-$sources"
 mv "$work" "$store/$version-$sources" # complete or not there at all
