@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, event, text
+from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
@@ -180,8 +180,3 @@ def host_topic(hostname: str) -> str:
 def lease_topic(uuid: str) -> str:
     """Rung when an ARQ or a claim of a lease has changed."""
     return f"lease/{uuid}"
-
-
-def _engine_of(database: Database) -> Engine:
-    """The writing engine, for migrations and their tests."""
-    return database._writer

@@ -68,10 +68,15 @@ def _alone(connection: Connection) -> Iterator[None]:
         connection.execute(text("SELECT RELEASE_LOCK('cantle-migrate')"))
 
 
+def _directory() -> Path:
+    """Where the migrations are, in a checkout as in an installed wheel."""
+    return Path(__file__).parent / "migrations"
+
+
 def _config() -> Config:
     """Alembic's settings, made here: an installed wheel has no alembic.ini beside it."""
     config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
+    config.set_main_option("script_location", str(_directory()).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     return config
 

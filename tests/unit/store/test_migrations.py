@@ -1,0 +1,102 @@
+"""The migrations make exactly the schema that the code uses."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect
+
+from cantle.errors import BadConfig, Unavailable
+from cantle.store import migrate
+from cantle.store.database import Database
+from cantle.store.revision import HEAD
+from cantle.store.tables import metadata
+from cantle.store.upgrade import upgrade_in_child
+
+
+def test_the_migrated_schema_is_the_one_in_the_tables_module(db: Database) -> None:
+    with db.read() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True, "compare_server_default": True})
+        assert compare_metadata(context, metadata) == []
+
+
+def test_every_constraint_and_index_has_the_name_of_the_convention(db: Database) -> None:
+    with db.read() as connection:
+        looking = inspect(connection)
+        for table in metadata.sorted_tables:
+            found = {index["name"] for index in looking.get_indexes(table.name) if not index.get("duplicates_constraint")}
+            assert found == {index.name for index in table.indexes}
+            foreign = {key["name"] for key in looking.get_foreign_keys(table.name)}
+            assert foreign == {constraint.name for constraint in table.foreign_key_constraints}
+
+
+def test_the_revision_the_server_checks_for_is_the_newest_migration() -> None:
+    assert migrate.head() == HEAD
+
+
+def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'a b.db'}"
+    assert migrate.current(url) is None
+    migrate.upgrade(url)
+    migrate.upgrade(url)
+    assert migrate.current(url) == HEAD
+
+
+def test_a_migration_that_dies_half_way_leaves_an_empty_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'cantle.db'}"
+    from cantle.store.migrations.versions import r0001_first_schema as first  # the module Alembic runs is another copy of this file
+
+    copy = tmp_path / "migrations"
+    shutil.copytree(Path(migrate.__file__).parent / "migrations", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    step = copy / "versions" / Path(str(first.__file__)).name
+    step.write_text(step.read_text() + "    raise RuntimeError('power cut')\n")
+    monkeypatch.setattr(migrate, "_directory", lambda: copy)
+    with pytest.raises(RuntimeError, match="power cut"):
+        migrate.upgrade(url)
+    db = Database.open(url, check=False)
+    with db.read() as connection:
+        assert inspect(connection).get_table_names() == []
+    db.close()
+
+
+def test_a_child_process_migrates_and_the_url_is_not_on_its_command_line(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'cantle.db'}"
+    upgrade_in_child(url)
+    Database.open(url).close()
+
+
+def test_the_child_reports_its_failure_with_its_code(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable) as caught:
+        upgrade_in_child(f"sqlite:///{tmp_path / 'absent' / 'cantle.db'}")
+    assert caught.value.code == "database-cannot-open"
+    assert str(tmp_path / "absent") in caught.value.message
+    with pytest.raises(BadConfig) as refused:
+        upgrade_in_child("oracle://somewhere")
+    assert refused.value.code == "bad-database-url"
+
+
+def test_the_command_says_how_it_is_used() -> None:
+    done = subprocess.run([sys.executable, "-m", "cantle.store.migrate"], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "usage" in done.stderr
+
+
+def test_a_server_neither_starts_on_an_empty_database_nor_on_one_from_the_future(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'cantle.db'}"
+    with pytest.raises(Unavailable) as empty:
+        Database.open(url)
+    assert empty.value.code == "database-not-migrated"
+    migrate.upgrade(url)
+    db = Database.open(url)
+    with db.write() as connection:
+        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
+    db.close()
+    with pytest.raises(Unavailable) as newer:
+        Database.open(url)
+    assert newer.value.code == "database-too-new"
