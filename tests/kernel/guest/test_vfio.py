@@ -178,6 +178,19 @@ def test_a_display_server_s_card_is_refused_by_pid_until_it_ends_and_then_goes_a
     assert bindings() == before
 
 
+def test_without_vfio_pci_the_plan_is_refused_unless_loading_it_is_part_of_the_plan() -> None:
+    subprocess.run(["modprobe", "-r", "vfio-pci"], check=True)
+    with pytest.raises(Conflict, match="modprobe vfio-pci") as caught:
+        vfio.plan_bind(ROOT, find(T4))
+    assert caught.value.code == "driver-not-loaded"
+    known = vfio.originals(ROOT, find(T4))
+    plan = vfio.plan_bind(ROOT, find(T4), load_module=True)
+    assert [step.name for step in plan.steps][:2] == ["load-module", "set-override"]
+    vfio.apply(ROOT, plan)
+    assert sysfs.driver(T4) == "vfio-pci"
+    give_back(T4, known)
+
+
 def test_without_its_history_a_card_goes_to_the_driver_that_the_kernel_chooses() -> None:
     lend(T4)
     give_back(T4, ())
