@@ -272,6 +272,15 @@ ACCELERATOR_REQUESTS = (
         says="Show an accelerator request.",
     ),
     Route(
+        method="PATCH",
+        path="/v2/accelerator_requests/{uuid}",
+        rule="cyborg:arq:update",
+        handler=arq.update_one,
+        body=dict[str, list[arq_patch.Op]],
+        status=202,
+        says="Bind or unbind one accelerator request, as openstacksdk asks for it.",
+    ),
+    Route(
         method="DELETE",
         path="/v2/accelerator_requests/{uuid}",
         rule="cyborg:arq:delete",

@@ -103,7 +103,7 @@ ACCELERATOR = (
         "cyborg:arq:update",
         MEMBER_OR_SERVICE,
         "Bind or unbind accelerator requests.",
-        (("PATCH", "/v2/accelerator_requests"),),
+        (("PATCH", "/v2/accelerator_requests"), ("PATCH", "/v2/accelerator_requests/{uuid}")),
     ),
     Rule(
         "cyborg:arq:delete",

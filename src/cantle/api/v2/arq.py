@@ -98,6 +98,17 @@ def update(call: Call) -> None:
         binding.unbind(call.db, call.who, unbinds)
 
 
+def update_one(call: Call) -> None:
+    """The same for one, as openstacksdk and the ``openstack`` commands ask: the body names it again."""
+    uuid = call.params["uuid"]
+    for other in call.body.keys() - {uuid}:
+        raise BadRequest(
+            "patch-path",
+            f"The path names {uuid}, the body {other}; leave the last part of the path out to change several.",
+        )
+    update(call)
+
+
 def delete_listed(call: Call) -> None:
     """Delete by uuid or by instance."""
     asked: DeleteQuery = call.query

@@ -24,10 +24,14 @@ class AttributeQuery(PageQuery, frozen=True, kw_only=True):
     key: str | None = None
 
 
+#: The ``openstack`` commands send it as text.
+RowNumberAsText = Annotated[str, msgspec.Meta(pattern="^[1-9][0-9]{0,17}$")]
+
+
 class NewAttribute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client sends, bare."""
 
-    deployable_id: RowNumber
+    deployable_id: RowNumber | RowNumberAsText
     key: str
     value: str
 
@@ -36,7 +40,7 @@ class AttributeBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Either of the two forms clients send: bare, or wrapped in ``attribute`` as openstacksdk does (contract section 5.2)."""
 
     attribute: NewAttribute | None = None
-    deployable_id: RowNumber | None = None
+    deployable_id: RowNumber | RowNumberAsText | None = None
     key: str | None = None
     value: str | None = None
 
@@ -84,7 +88,9 @@ def create(call: Call) -> Shape:
     """Add an attribute to a deployable."""
     sent: AttributeBody = call.body
     new = sent.attribute or NewAttribute(sent.deployable_id or 0, sent.key or "", sent.value or "")
-    made = engine.create_attribute(call.db, call.who, deployable_id=new.deployable_id, key=new.key, value=new.value)
+    made = engine.create_attribute(
+        call.db, call.who, deployable_id=int(new.deployable_id), key=new.key, value=new.value
+    )
     return _shape(call, made)
 
 
