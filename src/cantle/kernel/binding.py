@@ -44,7 +44,14 @@ _BIND_SENTENCES = {
     errno.EINVAL: "the driver finds it unfit; vfio-pci says so of devices without an IOMMU group and of bridges",
     errno.EAGAIN: "the driver waits for another one that is not there yet; try again in a moment",
 }
-_SENTENCES = {"override": _OVERRIDE_SENTENCES, "unbind": _UNBIND_SENTENCES, "bind": _BIND_SENTENCES}
+_OVERRIDE_REFUSED = "driver-override-refused"
+_UNBIND_REFUSED = "driver-unbind-refused"
+_BIND_REFUSED = "driver-bind-refused"
+_SENTENCES = {
+    _OVERRIDE_REFUSED: _OVERRIDE_SENTENCES,
+    _UNBIND_REFUSED: _UNBIND_SENTENCES,
+    _BIND_REFUSED: _BIND_SENTENCES,
+}
 
 
 def driver(root: Root, address: PciAddress) -> str | None:
@@ -115,7 +122,7 @@ def probe(root: Root, address: PciAddress, undo: Undo) -> str | None:
     if now is not None:
         return now
     undo.push(f"take {address} from its new driver again", lambda: _leave(root, address))
-    change = _Change(root, address, "bind", "any driver", _DRIVERS_PROBE)
+    change = _Change(root, address, _BIND_REFUSED, "any driver", _DRIVERS_PROBE)
     change.write(str(address), lambda: True)
     return driver(root, address)
 
@@ -123,20 +130,20 @@ def probe(root: Root, address: PciAddress, undo: Undo) -> str | None:
 def _put_override(root: Root, address: PciAddress, wanted: str) -> None:
     if override(root, address) == wanted:
         return
-    change = _Change(root, address, "override", wanted or "none", f"{DEVICES}/{address}/driver_override")
+    change = _Change(root, address, _OVERRIDE_REFUSED, wanted or "none", f"{DEVICES}/{address}/driver_override")
     change.write(wanted or _CLEAR, lambda: override(root, address) == wanted)
 
 
 def _unbind(root: Root, address: PciAddress, now: str) -> None:
     holders.check_free(root, [address])
-    change = _Change(root, address, "unbind", now, f"{modules.PCI_DRIVERS}/{now}/unbind")
+    change = _Change(root, address, _UNBIND_REFUSED, now, f"{modules.PCI_DRIVERS}/{now}/unbind")
     change.write(str(address), lambda: driver(root, address) != now)
 
 
 def _bind(root: Root, address: PciAddress, wanted: str) -> None:
     if not modules.driver_present(root, wanted):
         raise not_loaded(wanted, f"{address} cannot be given to it")
-    change = _Change(root, address, "bind", wanted, f"{modules.PCI_DRIVERS}/{wanted}/bind")
+    change = _Change(root, address, _BIND_REFUSED, wanted, f"{modules.PCI_DRIVERS}/{wanted}/bind")
     change.write(str(address), lambda: driver(root, address) == wanted)
 
 
@@ -165,11 +172,11 @@ def _if_there(root: Root, address: PciAddress, way_back: Callable[[], None]) -> 
 
 
 class _Change(NamedTuple):
-    """One write about one function; ``verb`` is that of the error's code, ``name`` the driver's."""
+    """One write about one function: ``refused`` is the code of its error, ``name`` the driver's."""
 
     root: Root
     address: PciAddress
-    verb: str
+    refused: str
     name: str
     rel: str
 
@@ -180,14 +187,14 @@ class _Change(NamedTuple):
         except HostError as error:
             failed = error
         if not reached():
-            raise self._refused(failed) from failed
+            raise self._error(failed) from failed
 
-    def _refused(self, error: HostError | None) -> HostError:
+    def _error(self, error: HostError | None) -> HostError:
         """The kernel's answer as a sentence that says what stands in the way."""
         number = error.errno if error is not None else None
         named = f" ({errno.errorcode.get(number, str(number))})" if number is not None else ""
         return HostError(
-            f"driver-{self.verb}-refused",
+            self.refused,
             f"{self._what()}: {self._why(error)}{named}",
             path=self.root.host_path(self.rel),
             errno=number,
@@ -195,9 +202,9 @@ class _Change(NamedTuple):
         )
 
     def _what(self) -> str:
-        if self.verb == "override":
+        if self.refused == _OVERRIDE_REFUSED:
             return f"driver_override of {self.address} cannot be set to {self.name}"
-        if self.verb == "unbind":
+        if self.refused == _UNBIND_REFUSED:
             return f"{self.address} cannot be taken from the driver {self.name}"
         return f"{self.name} did not take {self.address}"
 
@@ -206,7 +213,7 @@ class _Change(NamedTuple):
             return "the kernel accepted the request but did not carry it out; see the kernel log (dmesg)"
         if not self.root.exists(f"{DEVICES}/{self.address}"):
             return "it has gone from the bus meanwhile"
-        sentences = {**_COMMON_SENTENCES, **_SENTENCES[self.verb]}
+        sentences = {**_COMMON_SENTENCES, **_SENTENCES[self.refused]}
         return sentences.get(error.errno or 0, error.message)
 
 
