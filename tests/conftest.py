@@ -1,0 +1,13 @@
+"""What holds for every test: no settings of the developer's shell, and no deadline that a slow machine would miss."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("cantle", deadline=None)
+settings.load_profile("cantle")
+
+for name in [name for name in os.environ if name.startswith("CANTLE_") and name != "CANTLE_GOLDEN"]:
+    del os.environ[name]

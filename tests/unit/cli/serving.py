@@ -1,0 +1,113 @@
+"""``cantle serve`` as a process of its own, as an operator starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+CANTLE = [sys.executable, "-m", "cantle.cli.main"]
+CONFIG = "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n[vgpu_nvidia-223]\ndevice_addresses = 0000:af:00.0\n"
+
+#: Seconds until a test gives up; far more than anything takes.
+PATIENCE = 60.0
+
+
+class Done(NamedTuple):
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+class Serving(NamedTuple):
+    """A running server."""
+
+    process: subprocess.Popen[str]
+    url: str
+    state: Path
+
+    def cantle(self, *arguments: str) -> Done:
+        """Run a command against it."""
+        return cantle(*arguments, CANTLE_URL=self.url)
+
+    def json(self, *arguments: str) -> Any:
+        """The document a command prints; it must succeed."""
+        done = self.cantle(*arguments, "-o", "json")
+        assert done.code == 0, done
+        return json.loads(done.out)
+
+    def await_capacity(self) -> list[dict[str, Any]]:
+        """The capacity once the simulated host has reported it."""
+        deadline = time.monotonic() + PATIENCE
+        while not (rows := self.json("capacity")):
+            assert time.monotonic() < deadline, "the host never reported"
+        return list(rows)
+
+
+def cantle(*arguments: str, **environment: str) -> Done:
+    """Run one command to its end."""
+    done = subprocess.run(
+        [*CANTLE, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        env=clean(environment),
+    )
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def clean(extra: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without what would lead a command elsewhere."""
+    return {**{key: value for key, value in os.environ.items() if not key.startswith("CANTLE_")}, **extra}
+
+
+def serve_command(place: Path, *more: str) -> list[str]:
+    """The command line of a server with a simulated host and state below ``place``, on any free port."""
+    config = place / "cantle.conf"
+    config.write_text(CONFIG, encoding="utf-8")
+    command = [*CANTLE, "serve", "--simulate", "t4", "--simulated-only", "--listen", "127.0.0.1:0"]
+    return [*command, "--state-dir", str(place / "state"), "--config-file", str(config), *more]
+
+
+@contextmanager
+def serving(place: Path, *more: str, **environment: str) -> Iterator[Serving]:
+    """A server that is ready, until the block ends."""
+    command = serve_command(place, *more)
+    with (
+        (place / "serve.log").open("a") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=clean(environment)) as process,
+    ):
+        try:
+            yield Serving(process, ready(process), place / "state")
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(PATIENCE)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    raise
+
+
+def ready(process: subprocess.Popen[str]) -> str:
+    """The address in the line that says the server is ready."""
+    assert process.stdout is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ)
+        assert selector.select(PATIENCE), "the server says nothing"
+    line = process.stdout.readline()
+    words = line.split()
+    assert words[:4] == ["cantle", "is", "serving", "on"], line
+    return words[4]

@@ -1,0 +1,188 @@
+"""What every command prints, to the letter: one operator's day against a real server with a simulated host.
+
+Each step's command, output and exit code are compared with a file in ``golden/``. Uuids, times and addresses differ from run to run and
+are replaced by words. After a change that is meant, ``CANTLE_GOLDEN=write make unit`` writes the files anew: look at the difference.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.commands import every_command
+from tests.unit.cli.serving import Serving, serving
+
+GOLDEN = Path(__file__).parent / "golden"
+UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)")
+
+#: In order; each step sees what the ones before it did. ``{lease}`` and the like stand for uuids that earlier steps made.
+DAY = (
+    "host list",
+    "host list -o wide",
+    "host list -o json",
+    "device list",
+    "device list -o wide",
+    "device list -o json",
+    "device list -o yaml",
+    "device list -o value",
+    "device list --host nowhere",
+    "device list --type GPU -c address -c model -o value",
+    "device list -c colour",
+    "device show 0000:af:00.0",
+    "device show t4/0000:AF:00.0 -o json",
+    "device show 0000:ff:00.0",
+    "deployable list",
+    "deployable list -o wide",
+    "deployable list -o json",
+    "deployable show {vgpus}",
+    "deployable show {vgpus} -o yaml",
+    "deployable show 00000000-0000-4000-8000-000000000000",
+    "capacity",
+    "capacity -o wide",
+    "capacity -o json",
+    "inventory --free -c resource_class -c free -o value",
+    "capacity --host nowhere",
+    "profile list",
+    "profile create small --group resources:VGPU=1,trait:CUSTOM_NVIDIA_1EB8_T4_2B=required --description 'Two gigabytes.'",
+    "profile create whole --group resources:PGPU=1 -o json",
+    "profile create small --group resources:VGPU=1",
+    "profile create odd --group size=1",
+    "profile create odd --group resources:VGPU",
+    "profile create odd",
+    "profile list",
+    "profile list -o wide",
+    "profile list -o json",
+    "profile list -o yaml",
+    "profile show small",
+    "profile show small -o value -c groups",
+    "profile show nothing",
+    "lease list",
+    "lease create small --workload vm1 --wait",
+    "lease create whole --wait -o json",
+    "lease create whole",
+    "lease create nothing",
+    "lease create small --host nowhere",
+    "lease create small --count 0",
+    "lease list",
+    "lease list -o wide",
+    "lease list -o json",
+    "lease list -o value -c state -c workload",
+    "lease show {lease}",
+    "lease show {lease} -o yaml",
+    "lease show 00000000-0000-4000-8000-000000000000",
+    "lease show one",
+    "lease xml {lease}",
+    "lease xml {whole}",
+    "arq list",
+    "arq list -o wide",
+    "arq list -o json",
+    "arq show {arq}",
+    "arq show {arq} -o json",
+    "arq show 00000000-0000-4000-8000-000000000000",
+    "capacity",
+    "profile delete small",
+    "lease release {lease} --wait",
+    "lease release {lease}",
+    "lease release {whole} --wait --timeout 30",
+    "lease release 00000000-0000-4000-8000-000000000000",
+    "lease xml {lease}",
+    "lease list",
+    "lease list --all",
+    "capacity",
+    "profile delete small whole",
+    "profile delete small",
+    "profile list -o json",
+    "explain-error no-capacity",
+    "explain-error no-capacty",
+)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """The server of the day."""
+    with serving(tmp_path_factory.mktemp("golden")) as running:
+        running.await_capacity()
+        yield running
+
+
+def test_every_command_prints_what_it_printed_before(server: Serving) -> None:
+    """One test, since each step needs the ones before it; every difference is reported, not only the first."""
+    differences = []
+    names = Names()
+    for number, step in enumerate(DAY, 1):
+        names.learn(server)
+        shown = names.hide(perform(server, names.fill(step), step), server)
+        file = GOLDEN / f"{number:02d}-{slug(step)}.txt"
+        if os.environ.get("CANTLE_GOLDEN") == "write":
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(shown, encoding="utf-8")
+        elif not file.exists() or file.read_text(encoding="utf-8") != shown:
+            differences.append(f"--- {file.name}\n{shown}")
+    assert not differences, "\n".join(differences)
+
+
+def test_the_golden_files_are_exactly_those_of_the_day() -> None:
+    assert sorted(path.name for path in GOLDEN.iterdir()) == [
+        f"{number:02d}-{slug(step)}.txt" for number, step in enumerate(DAY, 1)
+    ]
+
+
+def test_every_client_command_is_part_of_the_day() -> None:
+    leaves = {path for path, command in every_command() if not hasattr(command, "commands")}
+    shown = {path for path in leaves for step in DAY if step.startswith(path)}
+    assert leaves - shown == {"scan", "serve"}  # they have tests of their own
+
+
+def perform(server: Serving, line: str, step: str) -> str:
+    """Run one command line and show it with all it did, as a terminal would."""
+    import shlex  # noqa: PLC0415
+
+    done = server.cantle(*shlex.split(line))
+    parts = [f"$ cantle {step}\n", done.out]
+    if done.err:
+        parts.append(f"-- standard error\n{done.err}")
+    if done.code:
+        parts.append(f"-- exit code {done.code}\n")
+    return "".join(parts)
+
+
+def slug(step: str) -> str:
+    """A step as the name of a file."""
+    return re.sub(r"[^a-z0-9]+", "-", step.lower()).strip("-")[:60].strip("-")
+
+
+class Names:
+    """Words for the uuids of this run, in the order they are met, and uuids for the words in the steps."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+        self._words: dict[str, str] = {}
+
+    def learn(self, server: Serving) -> None:
+        """Look at what there is now for the uuids that steps name."""
+        if "vgpus" not in self._known:
+            rows = server.json("capacity")
+            self._known["vgpus"] = next(row["deployable_uuid"] for row in rows if row["resource_class"] == "VGPU")
+        for lease in server.json("lease", "list"):
+            self._known["lease" if lease["profile_name"] == "small" else "whole"] = lease["uuid"]
+            if lease["profile_name"] == "small":
+                self._known["arq"] = lease["arqs"][0]["uuid"]
+
+    def fill(self, step: str) -> str:
+        """The step with real uuids."""
+        return re.sub(r"\{(\w+)\}", lambda found: self._known[found.group(1)], step)
+
+    def hide(self, text: str, server: Serving) -> str:
+        """The text with words of equal length in place of what differs from run to run."""
+        text = UUID.sub(lambda found: self._word(found.group()), text)
+        text = TIME.sub(lambda found: "<time>".ljust(len(found.group()), "~"), text)
+        return text.replace(server.url, "http://127.0.0.1:PORT")
+
+    def _word(self, uuid: str) -> str:
+        if uuid.startswith("00000000-"):
+            return uuid
+        return self._words.setdefault(uuid, f"<uuid-{len(self._words) + 1}>".ljust(len(uuid), "~"))

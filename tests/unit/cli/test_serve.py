@@ -1,0 +1,290 @@
+"""Starting and stopping ``cantle serve``, well and badly. Every refusal is clear, and leaves nothing half-done."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import socket
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.unit.cli.serving import CANTLE, PATIENCE, Done, Serving, cantle, clean, serve_command, serving
+
+from cantle.cli.exit_codes import ExitCode
+
+
+def refused(place: Path, *more: str) -> Done:
+    """How a start ends that is not to succeed."""
+    command = serve_command(place, *more)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=clean({}))
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """One server for the tests that leave it as it was."""
+    with serving(tmp_path_factory.mktemp("serve")) as running:
+        yield running
+
+
+# -- refusals --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "code", "words"),
+    [
+        ("enabled_vgpu_types = nvidia-223\n", "config-file-malformed", ["cantle.conf"]),
+        (
+            "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n",
+            "config-type-without-section",
+            ["[gpu_devices]", "nvidia-223"],
+        ),
+        (
+            "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n[vgpu_nvidia-223]\ndevice_addresses = zz\n",
+            "config-address-malformed",
+            ["'zz'", "zz"],
+        ),
+        ("[api]\nauth = magic\n", "bad-option", ["[api] auth", "magic"]),
+    ],
+)
+def test_a_malformed_configuration_is_named_and_nothing_is_made(
+    tmp_path: Path, config: str, code: str, words: list[str]
+) -> None:
+    other = tmp_path / "other.conf"
+    other.write_text(config)
+    done = refused(tmp_path, "--config-file", str(other)) if "[gpu" not in config else refused_with(tmp_path, config)
+    assert done.code == ExitCode.CONFIG
+    assert f"[{code}]" in done.err
+    assert any(word in done.err for word in words)
+    assert not (tmp_path / "state").exists()
+
+
+def refused_with(place: Path, config: str) -> Done:
+    """How a start ends with this as the only configuration."""
+    command = serve_command(place)
+    (place / "cantle.conf").write_text(config)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=clean({}))
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_configuration_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = refused(tmp_path, "--config-file", str(tmp_path / "nowhere.conf"))
+    assert done.code == ExitCode.CONFIG
+    assert "nowhere.conf" in done.err
+    assert "[config-file-missing]" in done.err
+
+
+def test_an_unknown_simulated_host_is_answered_with_the_known_ones(tmp_path: Path) -> None:
+    done = refused(tmp_path, "--simulate", "t44")
+    assert done.code == ExitCode.USAGE
+    assert "t4" in done.err
+    assert "[simulation-unknown]" in done.err
+
+
+def test_the_same_host_twice_is_refused(tmp_path: Path) -> None:
+    done = refused(tmp_path, "--simulate", "t4")
+    assert (done.code, "[host-twice]" in done.err) == (ExitCode.CONFIG, True)
+
+
+def test_no_host_at_all_is_refused(tmp_path: Path) -> None:
+    done = cantle("serve", "--simulated-only", "--state-dir", str(tmp_path / "state"), "--listen", "127.0.0.1:0")
+    assert (done.code, "[no-host]" in done.err) == (ExitCode.CONFIG, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
+def test_an_address_that_others_can_reach_is_refused_without_authentication(tmp_path: Path, address: str) -> None:
+    done = refused(tmp_path, "--listen", address)
+    assert done.code == ExitCode.CONFIG
+    assert "[open-to-all]" in done.err
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_port_in_use_is_named_and_nothing_is_made(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = refused(tmp_path, "--listen", place)
+    assert done.code == ExitCode.CONFLICT
+    assert f"Something listens on {place} already" in done.err
+    assert "[port-in-use]" in done.err
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_second_server_on_one_state_directory_is_refused_and_the_first_goes_on(server: Serving) -> None:
+    done = refused(server.state.parent)
+    assert done.code == ExitCode.CONFLICT
+    assert f"process {server.process.pid}" in done.err
+    assert "[state-dir-in-use]" in done.err
+    assert server.cantle("host", "list").code == 0
+
+
+def test_a_state_directory_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    done = refused(tmp_path, "--state-dir", "/sys/kernel/cantle-test")
+    assert done.code == ExitCode.FAILED
+    assert "[state-dir-unusable]" in done.err
+
+
+def test_a_full_disk_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    """A limit on the size of files stands for the full disk: the kernel refuses the same writes."""
+    script = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192)); "
+        "from cantle.cli.main import main; main(sys.argv[1:])"
+    )
+    command = [sys.executable, "-c", script, *serve_command(tmp_path)[len(CANTLE) :]]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=clean({}))
+    assert done.returncode == ExitCode.FAILED
+    assert "[state-dir-full]" in done.stderr
+    assert not (tmp_path / "state").exists()
+
+
+def test_a_state_directory_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "cantle.db").write_text("this is no database, and longer than nothing" * 100)
+    done = refused(tmp_path)
+    assert done.code == ExitCode.UNAVAILABLE
+    assert "[database-corrupt]" in done.err
+
+
+# -- running ---------------------------------------------------------------------------------------------------------
+
+
+def test_everything_it_writes_is_for_its_own_user(server: Serving) -> None:
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in [server.state, *server.state.iterdir()]}
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
+def test_the_agents_listener_wants_its_secret(server: Serving) -> None:
+    """Another user of this machine must not speak for a host."""
+    ports = listening(server.process.pid) - {int(server.url.rpartition(":")[2])}
+    assert len(ports) == 1
+    done = cantle("host", "list", CANTLE_URL=f"http://127.0.0.1:{ports.pop()}")
+    assert done.code in (ExitCode.FORBIDDEN, ExitCode.NOT_FOUND)
+
+
+def listening(pid: int) -> set[int]:
+    """TCP ports of 127.0.0.1 on which the process listens."""
+    inodes = set()
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            target = os.readlink(link)
+        except FileNotFoundError:  # closed since
+            continue
+        if target.startswith("socket:["):
+            inodes.add(target[8:-1])
+    rows = [line.split() for line in Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]]
+    return {int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A" and row[9] in inodes}
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"),
+    [
+        ("name: x\ngroups: [{'resources:VGPU': '0'}]\n", "0"),
+        ("name: x\ngroups: [{'trait:CUSTOM_A': required}]\n", ""),
+        ("name: 'no blanks'\ngroups: [{'resources:VGPU': '1'}]\n", "no blanks"),
+        ("name: x\ngroups: [{'size': '1'}]\n", "size"),
+        ("name: x\n", "group"),
+        ("groups: [{'resources:VGPU': '1'}]\n", "name"),
+        ("a: [1", "line"),
+        ("just words", "mapping"),
+        ("\x00\x01", "YAML"),
+    ],
+)
+def test_a_malformed_profile_is_refused_and_not_stored(
+    server: Serving, tmp_path: Path, profile: str, words: str
+) -> None:
+    file = tmp_path / "profile.yaml"
+    file.write_text(profile)
+    done = server.cantle("profile", "create", "-f", str(file))
+    assert done.code == ExitCode.USAGE, done
+    assert words in done.err
+    assert "Traceback" not in done.err
+    assert server.json("profile", "list") == []
+
+
+def test_an_unknown_profile_is_named(server: Serving) -> None:
+    done = server.cantle("lease", "create", "no-such-profile")
+    assert done.code == ExitCode.NOT_FOUND
+    assert "no-such-profile" in done.err
+    assert server.json("lease", "list") == []
+
+
+def test_of_two_who_want_the_last_unit_at_once_exactly_one_gets_it(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        running.await_capacity()
+        assert running.cantle("profile", "create", "whole", "--group", "resources:PGPU=1").code == 0
+        command = [*CANTLE, "lease", "create", "whole", "--wait", "--timeout", "60"]
+        rivals = [
+            subprocess.Popen(
+                command,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=clean({"CANTLE_URL": running.url}),
+            )
+            for _ in range(4)
+        ]
+        ends = [(*rival.communicate(timeout=PATIENCE), rival.returncode) for rival in rivals]
+        assert sorted(code for _, _, code in ends) == [0, 4, 4, 4], ends
+        assert all("[no-capacity]" in err for _, err, code in ends if code)
+        assert [lease["state"] for lease in running.json("lease", "list")] == ["active"]
+
+
+def test_a_disk_that_becomes_full_is_told_and_the_server_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
+    with serving(tmp_path) as running:
+        running.await_capacity()
+        unlimited = resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (1024, unlimited[1]))
+        full = running.cantle("profile", "create", "small", "--group", "resources:VGPU=1")
+        assert full.code == ExitCode.UNAVAILABLE, full
+        assert "[database-" in full.err
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, unlimited)
+        assert running.json("profile", "list") == []
+        assert running.cantle("profile", "create", "small", "--group", "resources:VGPU=1").code == 0
+
+
+# -- stopping --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_it_with_success_at_once_though_its_agent_waits_for_work(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    """An agent's request for work waits for a minute; the end does not wait for it."""
+    with serving(tmp_path) as running:
+        running.await_capacity()
+        running.process.send_signal(number)
+        assert running.process.wait(20) == 0
+
+
+def test_what_was_lent_is_still_lent_after_a_kill_and_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path) as first:
+        first.await_capacity()
+        assert first.cantle("profile", "create", "small", "--group", "resources:VGPU=1").code == 0
+        lease = first.json("lease", "create", "small", "--wait")
+        before = first.json("capacity")
+        first.process.kill()
+        first.process.wait(PATIENCE)
+    with serving(tmp_path) as second:
+        assert second.json("lease", "show", lease["uuid"])["state"] == "active"
+        assert second.json("capacity") == before
+        assert second.cantle("lease", "release", lease["uuid"], "--wait").code == 0
+        assert all(row["free"] == row["total"] for row in second.json("capacity"))
+        assert os.listdir(second.state / "simulated" / "t4" / "sys" / "bus" / "mdev" / "devices") == []
+
+
+def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(PATIENCE)
+        with serving(tmp_path, NOTIFY_SOCKET=str(tmp_path / "notify")) as running:
+            assert systemd.recv(100) == b"READY=1"
+            running.process.send_signal(signal.SIGTERM)
+            assert systemd.recv(100) == b"STOPPING=1"
+            assert running.process.wait(PATIENCE) == 0
