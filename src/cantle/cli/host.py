@@ -7,6 +7,9 @@ import click
 from cantle.cli.client import connect
 from cantle.cli.output import output_options, print_rows
 
+COLUMNS = ("hostname", "up", "devices", "last_seen")
+WIDE = (*COLUMNS, "generation", "created_at", "problems")
+
 
 @click.group(no_args_is_help=True)
 def host() -> None:
@@ -16,13 +19,12 @@ def host() -> None:
 @host.command("list")
 @output_options
 def list_(fmt: str, chosen: tuple[str, ...]) -> None:
-    """List hosts, and when each was last heard of.
+    """List hosts: whether each was heard of lately, and what its last report complained about.
 
     \b
     Examples:
       cantle host list
-      cantle host list -o json
+      cantle host list -o wide
     """
     rows = connect().get("/v1/hosts")["hosts"]
-    columns = [name for name in (rows[0] if rows else ("hostname",)) if name not in ("id", "problems", "agent_start")]
-    print_rows(rows, columns, fmt, chosen=chosen, empty="No hosts: no agent has reported yet.")
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No hosts: no agent has reported yet.")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import os
 import secrets
 import signal
 import socket
@@ -181,6 +182,7 @@ def choose_hosts(simulated: Sequence[str], *, own: bool) -> list[HostChoice]:
 
 def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     """Start all parts in order, wait for a signal, end them in reverse. The stack undoes what was done when a step fails."""
+    os.umask(0o077)  # whatever is written is for this user
     public = HttpServer(plan.place, threads=PUBLIC_THREADS, name="cantle")
     stack.callback(public.stop)
     inner = HttpServer(Address("127.0.0.1", 0), threads=len(plan.hosts) + SPARE_AGENT_THREADS, name="cantle-agents")
