@@ -105,7 +105,8 @@ def scan_dump(text: str, *, everything: bool = False) -> Scan:
 
 
 def _row(function: PciFunction, name: str | None, verdict: Verdict) -> ScanRow:
-    subsystem = f"{function.subsystem_vendor}:{function.subsystem_device}" if function.subsystem_vendor else ""
+    has_subsystem = function.subsystem_vendor not in ("", "0000")
+    subsystem = f"{function.subsystem_vendor}:{function.subsystem_device}" if has_subsystem else ""
     return ScanRow(
         str(function.address),
         function.vendor_id,

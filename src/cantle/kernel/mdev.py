@@ -245,8 +245,8 @@ def _blockers(root: Root, parent: str) -> str:
     for type_id in sorted({one.type_id for one in here}):
         of_type = [one for one in here if one.type_id == type_id]
         uuids = ", ".join(one.uuid if one.parent == parent else f"{one.uuid} (on {one.parent})" for one in of_type)
-        parts.append(f"{len(of_type)} {type_id} exist on this card: {uuids}")
-    return "; ".join(parts)
+        parts.append(f"{len(of_type)} {type_id} ({uuids})")
+    return f"the card carries {' and '.join(parts)}"
 
 
 def _card(root: Root, parent: str) -> str:

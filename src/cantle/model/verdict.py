@@ -116,8 +116,8 @@ def _part(function: PciFunction, around: Surroundings) -> Verdict:
     if around.vendor_vfio:
         return Verdict((Mode.VENDOR_VFIO,), Mode.VENDOR_VFIO, False, reason)
     if around.parents:
-        room = "has room for mediated devices" if around.has_room else f"full: {_made(around)}"
-        return Verdict((Mode.MDEV,), Mode.MDEV, False, f"part of {function.physfn}: {room}")
+        room = "room for mdevs" if around.has_room else f"full ({_made(around)})"
+        return Verdict((Mode.MDEV,), Mode.MDEV, False, f"part of {function.physfn}, {room}")
     return Verdict((), Mode.SRIOV, False, reason)
 
 
@@ -153,23 +153,22 @@ def _now(function: PciFunction, around: Surroundings) -> tuple[Mode, bool, str]:
 
 def _cut(around: Surroundings) -> tuple[Mode, bool, str]:
     if around.has_room and around.made:
-        return Mode.MDEV, True, f"can be lent in mediated devices: {_made(around)}, there is room for more"
+        return Mode.MDEV, True, f"can be lent in mediated devices ({_made(around)}, room for more)"
     if around.has_room:
         return Mode.MDEV, True, "can be cut into mediated devices"
     if around.made:
-        return Mode.MDEV, False, f"cannot now: full, {_made(around)}"
+        return Mode.MDEV, False, f"cannot now: full ({_made(around)})"
     return Mode.MDEV, False, "cannot now: its driver offers no mediated device"
 
 
 def _in_virtual_functions(function: PciFunction, around: Surroundings) -> tuple[Mode, bool, str]:
-    count = function.sriov_enabled
     if around.parents:
         return _cut(around)
-    mode, words = (
-        (Mode.VENDOR_VFIO, f"in vGPUs on its {count} virtual functions")
-        if around.vendor_vfio
-        else (Mode.SRIOV, f"in its {count} virtual functions")
-    )
+    count = f"{function.sriov_enabled} virtual function{'' if function.sriov_enabled == 1 else 's'}"
+    if around.vendor_vfio:
+        mode, words = Mode.VENDOR_VFIO, f"in vGPUs on its {count}"
+    else:
+        mode, words = Mode.SRIOV, f"in its {count}"
     if not around.vfs_isolated:
         return mode, False, f"cannot be lent {words}: {around.no_isolation or 'not all of them have an IOMMU group'}"
     return mode, True, f"can be lent {words}"
@@ -192,4 +191,4 @@ def _whole(function: PciFunction, around: Surroundings) -> str:
 
 
 def _made(around: Surroundings) -> str:
-    return ", ".join(f"{count} {type_id}" for type_id, count in sorted(around.made.items())) + " exist"
+    return ", ".join(f"{count} {type_id}" for type_id, count in sorted(around.made.items())) + " made"

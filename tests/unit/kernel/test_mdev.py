@@ -119,7 +119,7 @@ def test_no_room_names_the_devices_that_use_the_card_up(kernel: MdevKernel) -> N
     set_available(kernel.tree, T4, "nvidia-223", 0)
     error = refusal(kernel)
     assert (error.code, error.errno) == ("mdev-no-room", errno.EUSERS)
-    assert error.message == (f"nvidia-223 offers 0 on {T4}: 2 nvidia-225 exist on this card: {U2}, {U3}")
+    assert error.message == (f"nvidia-223 offers 0 on {T4}: the card carries 2 nvidia-225 ({U2}, {U3})")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EUSERS])
@@ -146,7 +146,7 @@ def test_siblings_on_other_virtual_functions_of_the_card_are_named(tree: Tree) -
     tree.mdev("0000:08:00.4", "nvidia-754", U2)
     error = refusal(MdevKernel(tree), "0000:08:00.5", "nvidia-742")
     assert (
-        f"nvidia-742 offers 0 on 0000:08:00.5: 1 nvidia-754 exist on this card: {U2} (on 0000:08:00.4)" in error.message
+        f"nvidia-742 offers 0 on 0000:08:00.5: the card carries 1 nvidia-754 ({U2} (on 0000:08:00.4))" in error.message
     )
 
 
