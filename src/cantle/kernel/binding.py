@@ -123,8 +123,11 @@ def probe(root: Root, address: PciAddress, undo: Undo) -> str | None:
         return now
     undo.push(f"take {address} from its new driver again", lambda: _leave(root, address))
     change = _Change(root, address, _BIND_REFUSED, "any driver", _DRIVERS_PROBE)
-    change.write(str(address), lambda: True)
-    return driver(root, address)
+    failed = change.attempt(str(address))
+    taken = driver(root, address)
+    if failed is not None and taken is None:
+        raise change.error(failed) from failed
+    return taken
 
 
 def _put_override(root: Root, address: PciAddress, wanted: str) -> None:
@@ -181,15 +184,20 @@ class _Change(NamedTuple):
     rel: str
 
     def write(self, text: str, reached: Callable[[], bool]) -> None:
-        failed: HostError | None = None
+        """Do it, and raise if the kernel does not show what was wanted."""
+        failed = self.attempt(text)
+        if not reached():
+            raise self.error(failed) from failed
+
+    def attempt(self, text: str) -> HostError | None:
+        """Do it; the kernel's refusal if it gave one."""
         try:
             self.root.write(self.rel, text)
         except HostError as error:
-            failed = error
-        if not reached():
-            raise self._error(failed) from failed
+            return error
+        return None
 
-    def _error(self, error: HostError | None) -> HostError:
+    def error(self, error: HostError | None) -> HostError:
         """The kernel's answer as a sentence that says what stands in the way."""
         number = error.errno if error is not None else None
         named = f" ({errno.errorcode.get(number, str(number))})" if number is not None else ""

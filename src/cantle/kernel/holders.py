@@ -84,7 +84,7 @@ def holders(root: Root, paths: Iterable[str]) -> Held:
                 raise
     blind = None
     if denied:
-        blind = f"the open files of {len(denied)} processes may not be read (the first is pid {denied[0]}); run as root"
+        blind = f"the open files of {len(denied)} processes may not be read (the first is pid {denied[0]}); run as root with CAP_SYS_PTRACE"
     elif namespace not in (None, _INITIAL_PID_NAMESPACE):
         blind = "this process runs in a PID namespace of its own and cannot see the host's; run it in the host's (hostPID, --pid=host)"
     return Held(tuple(sorted(set(found))), blind)

@@ -66,6 +66,24 @@ def test_a_write_that_is_refused_and_done_all_the_same_counts_by_what_the_kernel
     assert planned(host, known, back=back) == Plan()
 
 
+@pytest.mark.parametrize("code", ERRNOS, ids=errno.errorcode.get)
+def test_each_single_write_may_fail_when_the_kernel_has_to_choose_the_drivers(host: PciBus, code: int) -> None:
+    vfio.apply(host, planned(host, (), back=False))
+    start = host.state()
+    plan = planned(host, (), back=True)
+    assert "probe-drivers" in {step.name for step in plan.steps}
+    for failing in range(len(plan.steps)):
+        host.writes.clear()
+        host.fault = lambda number, failing=failing: (code, False) if number == failing else None  # type: ignore[misc]
+        with pytest.raises(HostError) as caught:
+            vfio.apply(host, plan)
+        assert (caught.value.errno, caught.value.path) == (code, f"/{host.writes[failing][0]}")
+        assert host.state() == start
+    host.fault = lambda _number: None
+    vfio.apply(host, plan)
+    assert host.state()["0000:01:00.1"] == ("snd_hda_intel", "")
+
+
 def test_what_cannot_be_taken_back_is_listed_and_the_retry_still_succeeds(host: PciBus) -> None:
     start = host.state()
     known = vfio.originals(host, unit.find(host, CARD))

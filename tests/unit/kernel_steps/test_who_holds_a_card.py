@@ -104,7 +104,7 @@ def secretive(tmp_path: Path) -> Secretive:
 def test_not_being_allowed_to_look_is_not_the_same_as_nobody(secretive: Secretive) -> None:
     secretive.answers = {"proc/32/fd": errno.EACCES, "proc/33/fd": errno.EPERM}
     assert holders.holders(secretive, ["/dev/vfio/1"]) == holders.Held(
-        (), "the open files of 2 processes may not be read (the first is pid 32); run as root"
+        (), "the open files of 2 processes may not be read (the first is pid 32); run as root with CAP_SYS_PTRACE"
     )
     with pytest.raises(Conflict, match=r"who uses 0000:01:00\.0 cannot be found out: .*run as root") as caught:
         holders.check_free(secretive, [CARD])
