@@ -56,7 +56,8 @@ PEOPLE = {
     )
 }
 
-_PERSON = "cantle.test.person"
+#: Where a request says who makes it.
+PERSON = "cantle.test.person"
 
 
 def fresh_database(directory: Path) -> Database:
@@ -104,9 +105,9 @@ class World:
             host="127.0.0.1",
             port=6666,
             remote_addr="127.0.0.1",
-            extras={_PERSON: person, **(extras or {})},
+            extras={PERSON: person, **(extras or {})},
         )
 
 
 def _whoever(environ: dict[str, Any]) -> Identity:
-    return dataclasses.replace(PEOPLE[environ[_PERSON]], request_id=environ[ENVIRON])
+    return dataclasses.replace(PEOPLE[environ[PERSON]], request_id=environ[ENVIRON])

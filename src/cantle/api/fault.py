@@ -35,10 +35,15 @@ class ErrorMessage(msgspec.Struct, frozen=True):
 
 def render(path: str, error: CantleError, request_id: str) -> tuple[bytes, str]:
     """Body and content type for ``error`` on ``path``."""
-    if path.lstrip("/").partition("/")[0] in _OURS:
+    if is_ours(path):
         return _problem(error, request_id), "application/problem+json"
     fault = Fault("Server" if error.status >= 500 else "Client", error.message)
     return msgspec.json.encode(ErrorMessage(msgspec.json.encode(fault).decode())), "application/json"
+
+
+def is_ours(path: str) -> bool:
+    """Whether ``path`` is one of our own rather than the accelerator API's."""
+    return path.lstrip("/").partition("/")[0] in _OURS
 
 
 def headers(error: CantleError) -> dict[str, str]:

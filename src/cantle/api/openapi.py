@@ -1,0 +1,125 @@
+"""The API's description in OpenAPI 3.1, made from the table of routes and the wire types: it cannot say anything that is not so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from cantle import __version__
+from cantle.api import fault, microversion
+from cantle.api.route import Route
+from cantle.api.rules import PUBLIC
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_REFERENCE = "#/components/schemas/{name}"
+
+
+class ProblemDetails(msgspec.Struct, frozen=True):
+    """A failure of our own paths (RFC 9457); details may add further members."""
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    request_id: str
+
+
+def document(routes: Iterable[Route]) -> dict[str, Any]:
+    """The description of ``routes``; JSON-able."""
+    table = list(routes)
+    types = _types(table)
+    schemas, components = msgspec.json.schema_components([kind for _, kind in types], ref_template=_REFERENCE)
+    schema_of = {key: schema for (key, _), schema in zip(types, schemas, strict=True)}
+    paths: dict[str, dict[str, Any]] = {}
+    for route in table:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Cantle",
+            "version": __version__,
+            "description": "The OpenStack accelerator API (v2) and Cantle's own (v1).",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "apiKey", "in": "header", "name": "X-Auth-Token"}},
+        },
+    }
+
+
+def _types(routes: Iterable[Route]) -> list[tuple[str, Any]]:
+    """Every type that occurs, each once, with a key to find its schema by."""
+    found: dict[str, Any] = {_key(fault.ErrorMessage): fault.ErrorMessage, _key(ProblemDetails): ProblemDetails}
+    for route in routes:
+        for kind in (route.body, route.answer):
+            if kind is not None:
+                found[_key(kind)] = kind
+    return list(found.items())
+
+
+def _key(kind: Any) -> str:
+    return f"{getattr(kind, '__module__', '')}.{kind!r}"
+
+
+def _operation(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "summary": route.says,
+        "description": f"Guarded by the policy rule {route.rule}.",
+        "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
+        "responses": _responses(route, schema_of),
+        "security": [] if route.rule == PUBLIC else [{"token": []}],
+    }
+    if route.body is not None:
+        operation["requestBody"] = {
+            "required": True,
+            "content": {"application/json": {"schema": schema_of[_key(route.body)]}},
+        }
+    return operation
+
+
+def _path_parameters(route: Route) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _PARAMETER.findall(route.path)
+    ]
+
+
+def _query_parameters(route: Route) -> list[dict[str, Any]]:
+    found = []
+    for field in msgspec.structs.fields(route.query):
+        schema = msgspec.json.schema(field.type)
+        choices = [choice for choice in schema.get("anyOf", [schema]) if choice != {"type": "null"}]
+        found.append({"name": field.name, "in": "query", "required": False, "schema": choices[0]})
+    return found
+
+
+def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    if not route.is_v2:
+        return []
+    versions = [f"{microversion.SERVICE} 2.{minor}" for minor in range(microversion.LOWEST, microversion.HIGHEST + 1)]
+    return [
+        {"name": microversion.HEADER, "in": "header", "required": False, "schema": {"type": "string", "enum": versions}}
+    ]
+
+
+def _responses(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": "Done." if route.answer is None else "The answer."}
+    if route.answer is not None:
+        success["content"] = {"application/json": {"schema": schema_of[_key(route.answer)]}}
+    media, kind = (
+        ("application/problem+json", ProblemDetails)
+        if fault.is_ours(route.path)
+        else ("application/json", fault.ErrorMessage)
+    )
+    failure = {
+        "description": "A failure; its stable code is in the header.",
+        "headers": {fault.CODE_HEADER: {"schema": {"type": "string"}}},
+        "content": {media: {"schema": schema_of[_key(kind)]}},
+    }
+    return {str(route.status): success, "4XX": failure, "5XX": failure}
