@@ -12,8 +12,13 @@ from typing import Any
 CANTLE = str(Path(sys.executable).parent / "cantle")
 
 
-def cantle(*arguments: str) -> Any:
-    """Runs it with ``-o json`` and returns what it prints. Fails with what it wrote on standard error if it exits non-zero."""
-    done = subprocess.run([CANTLE, *arguments, "-o", "json"], capture_output=True, text=True, check=False)
+def run(*arguments: str) -> str:
+    """Runs it and returns what it prints. Fails with what it wrote on standard error if it exits non-zero."""
+    done = subprocess.run([CANTLE, *arguments], capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"cantle {' '.join(arguments)} exited with {done.returncode}:\n{done.stderr}"
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def cantle(*arguments: str) -> Any:
+    """Runs it with ``-o json`` and returns what that says. Fails as :func:`run` does."""
+    return json.loads(run(*arguments, "-o", "json"))

@@ -86,6 +86,11 @@ def address(name: str, function: int = 0) -> str:
     return f"0000:{buses[name]:02x}:00.{function}"
 
 
+def port_of(name: str) -> str:
+    """QEMU's id of the port that a card sits in. Raises ValueError for a card that is not in the table."""
+    return f"port{[card.name for card in CARDS].index(name) + 1}"
+
+
 def identities() -> dict[str, Identity]:
     """What each masqueraded function passes for, by address."""
     table = {
