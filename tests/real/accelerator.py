@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sys
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.real.cloud import PASSWORD
-from tests.real.places import CHECKOUT
-from tests.real.processes import Service, answers, free_port
+from tests.real.processes import Service, answers, free_port, wait_until
 
 _KEYSTONE = """\
 [api]
@@ -31,9 +31,13 @@ http_request_max_retries = 0
 """
 
 
+#: Asks the API: method, path below ``/v2``, parsed answer.
+Ask = Callable[[str, str], Any]
+
+
 @dataclass(frozen=True)
 class FakeDevice:
-    """What the server made of the driver ``fake``'s device: ids that tests ask for."""
+    """What the server made of the driver ``fake``'s device: the names that tests ask for."""
 
     hostname: str
     device_uuid: str
@@ -41,9 +45,20 @@ class FakeDevice:
     deployable_id: int
     rp_uuid: str
 
+    @classmethod
+    def found(cls, ask: Ask) -> FakeDevice:
+        """The device, as soon as its host has reported it."""
+        wait_until("the host has reported its device", lambda: bool(ask("GET", "/attributes")["attributes"]))
+        (device,) = ask("GET", "/devices")["devices"]
+        (deployable,) = ask("GET", "/deployables")["deployables"]
+        attribute = ask("GET", "/attributes")["attributes"][0]
+        return cls(
+            device["hostname"], device["uuid"], deployable["uuid"], attribute["deployable_id"], deployable["rp_uuid"]
+        )
+
 
 class Accelerator:
-    """One ``cantle serve``.
+    """One ``cantle serve`` with one simulated host, which has the driver ``fake``'s device.
 
     :param auth_url: the Keystone that checks tokens; None for a Cantle that asks nobody and answers this machine only.
     """
@@ -51,19 +66,26 @@ class Accelerator:
     def __init__(self, directory: Path, name: str, auth_url: str | None) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
+        self._state = directory / name
         conf = directory / f"{name}.conf"
         text = _KEYSTONE.format(auth_url=auth_url, password=PASSWORD) if auth_url else "[api]\nauth = none\n"
         conf.write_text(text)
         conf.chmod(0o600)
-        host = CHECKOUT / "tests" / "real" / "fake-host.yaml"
-        words = ["--verbose", "serve", "--listen", f"127.0.0.1:{port}", "--state-dir", directory / name, "--config-file", conf]
-        self.service = Service(
-            name, [Path(sys.executable).parent / "cantle", *words, "--simulated-only", "--simulate", host], directory / "log"
-        )
+        self._conf = conf
+        program: list[str | Path] = [Path(sys.executable).parent / "cantle", "--verbose", "serve"]
+        place: list[str | Path] = ["--listen", f"127.0.0.1:{port}", "--state-dir", self._state, "--config-file", conf]
+        self.service = Service(name, [*program, *place, "--simulated-only", "--simulate", "fake"], directory / "log")
 
     def answers(self) -> bool:
         """Whether it is up."""
         return answers(f"{self.url}/readyz")
+
+    def conf_for_services(self) -> Path:
+        """The same configuration for ``cantle.wsgi``, which has to be told where the database is."""
+        conf = self._conf.with_suffix(".wsgi.conf")
+        conf.write_text(f"{self._conf.read_text()}[database]\nconnection = sqlite:///{self._state / 'cantle.db'}\n")
+        conf.chmod(0o600)
+        return conf
 
     def call(self, method: str, path: str, body: object = None) -> Any:
         """One request to a Cantle that asks nobody; the parsed answer."""

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
 from keystoneauth1 import adapter, session
 from keystoneauth1.access.access import AccessInfoV3
+from keystoneauth1.discover import EndpointData
 from keystoneauth1.identity import v3
 from keystoneauth1.service_token import ServiceTokenAuthWrapper
 from tests.real.keystone import ADMIN_PASSWORD
@@ -47,8 +49,8 @@ class Cloud:
         self.auth_url = auth_url
         self._sessions: dict[tuple[str, str | None], session.Session] = {}
 
-    def seed(self, endpoints: list[Endpoint]) -> None:
-        """Make roles, projects, users and the catalog. Only once in a Keystone's life."""
+    def seed(self) -> None:
+        """Make roles, projects and users. Only once in a Keystone's life."""
         made: dict[tuple[str, str], str] = {}
         for role in ROLES:
             found = self._identity("GET", f"/roles?name={role}")["roles"]
@@ -64,15 +66,20 @@ class Cloud:
                 path = f"/projects/{made['project', project]}/users/{user}/roles/{made['role', role]}"
                 self._identity("PUT", path)
         self._identity("PUT", f"/domains/default/users/{self.access('admin').user_id}/roles/{made['role', 'admin']}")
-        for region in {endpoint.region for endpoint in endpoints} - {"RegionOne"}:
-            self._new("region", id=region)
-        services: dict[str, str] = {}
+
+    def publish(self, *endpoints: Endpoint) -> None:
+        """Add to the catalog. Sessions made before know of it with their next token only."""
+        regions = {region["id"] for region in self._identity("GET", "/regions")["regions"]}
+        services = {service["type"]: service["id"] for service in self._identity("GET", "/services")["services"]}
         for endpoint in endpoints:
+            if endpoint.region not in regions:
+                regions.add(self._new("region", id=endpoint.region))
             if endpoint.type not in services:
                 services[endpoint.type] = self._new("service", name=endpoint.name, type=endpoint.type)
             for interface in ("public", "internal", "admin"):
                 ids = {"service_id": services[endpoint.type], "region_id": endpoint.region}
                 self._new("endpoint", interface=interface, url=endpoint.url, **ids)
+        self._sessions.clear()
 
     def login(self, person: str) -> v3.Password:
         """A fresh login of ``person`` in their project; it asks for its token when it is first used."""
@@ -118,19 +125,51 @@ class Cloud:
         assert isinstance(access, AccessInfoV3)
         return access
 
+    def endpoint(self, region: str) -> EndpointData:
+        """What keystoneauth discovers about the accelerator API of a region."""
+        session = self.session("demo")
+        assert isinstance(session.auth, v3.Password)
+        data = session.auth.get_endpoint_data(
+            session,
+            service_type="accelerator",
+            interface="public",
+            region_name=region,
+            min_version="2",
+            max_version="2.latest",
+        )
+        assert data is not None, f"nothing is discovered in {region}"
+        return data
+
+    def token(self, person: str) -> str:
+        """``person``'s token, the same at each call."""
+        token = self.access(person).auth_token
+        assert token is not None
+        return token
+
     def project_id(self, person: str) -> str:
         """The id of the project that ``person`` works in."""
         found = self.access(person).project_id
         assert found is not None, f"{person}'s token has no project"
         return found
 
-    def write_clouds_yaml(self, path: Path) -> None:
-        """Everybody's login as a file for command-line clients (``OS_CLIENT_CONFIG_FILE``)."""
-        lines = ["clouds:"]
-        for person in PEOPLE:
-            lines += [f"  {person}:", "    region_name: RegionOne", "    identity_api_version: 3", "    auth:"]
-            lines += [f"      {key}: {value}" for key, value in self.credentials(person).items()]
-        path.write_text("\n".join(lines) + "\n")
+    def write_clouds_yaml(self, path: Path, *, standalone: tuple[str, str] | None = None) -> None:
+        """Everybody's login as a file for command-line clients (``OS_CLIENT_CONFIG_FILE``).
+
+        :param standalone: the accelerator and the compute endpoint of one more cloud of that name, without Keystone.
+        """
+        clouds: dict[str, Any] = {
+            person: {"region_name": "RegionOne", "identity_api_version": "3", "auth": self.credentials(person)}
+            for person in PEOPLE
+        }
+        if standalone is not None:
+            accelerator, compute = standalone
+            clouds["standalone"] = {
+                "auth_type": "none",
+                "auth": {"endpoint": accelerator},
+                "accelerator_endpoint_override": accelerator,
+                "compute_endpoint_override": compute,
+            }
+        path.write_text(yaml.safe_dump({"clouds": clouds}))
         path.chmod(0o600)
 
     def _new(self, kind: str, **fields: str) -> str:

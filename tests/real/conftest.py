@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.real.accelerator import Accelerator
+from tests.real.accelerator import Accelerator, FakeDevice
 from tests.real.cloud import Cloud, Endpoint
 from tests.real.keystone import Keystone
 from tests.real.neighbours import Neighbours
@@ -51,32 +51,45 @@ def neighbours() -> Iterator[Neighbours]:
 
 
 @pytest.fixture(scope="session")
-def accelerator(directory: Path, keystone: Keystone) -> Iterator[Accelerator]:
-    """A Cantle that checks tokens with the Keystone and has one host with the fake driver's device."""
-    made = Accelerator(directory, keystone.url)
-    with running(made.service, made.answers):
-        made.wait_for_device()
-        yield made
-
-
-@pytest.fixture(scope="session")
-def cloud(keystone: Keystone, accelerator: Accelerator, neighbours: Neighbours, directory: Path) -> Cloud:
-    """The Keystone with people in it and the Cantle in its catalog."""
+def cloud(keystone: Keystone, neighbours: Neighbours, directory: Path) -> Cloud:
+    """The Keystone with people and neighbours in it."""
     made = Cloud(keystone.url)
-    made.seed(
-        [
-            Endpoint("cantle", "accelerator", f"{accelerator.url}/v2"),
-            Endpoint("cantle", "accelerator", accelerator.url, region="Unversioned"),
-            Endpoint("nova", "compute", neighbours.compute_url),
-            Endpoint("glance", "image", neighbours.image_url),
-        ]
-    )
+    made.seed()
+    made.publish(Endpoint("nova", "compute", neighbours.compute_url), Endpoint("glance", "image", neighbours.image_url))
     made.write_clouds_yaml(directory / "clouds.yaml")
     return made
 
 
+@pytest.fixture(scope="session")
+def accelerator(directory: Path, cloud: Cloud) -> Iterator[Accelerator]:
+    """A Cantle that checks tokens with the Keystone and is in its catalog."""
+    made = Accelerator(directory, "cantle", cloud.auth_url)
+    cloud.publish(
+        Endpoint("cantle", "accelerator", f"{made.url}/v2"),
+        Endpoint("cantle", "accelerator", made.url, region="Unversioned"),
+    )
+    with running(made.service, made.answers):
+        yield made
+
+
+@pytest.fixture(scope="session")
+def standalone(directory: Path, cloud: Cloud, neighbours: Neighbours) -> Iterator[Accelerator]:
+    """A Cantle that asks nobody; command-line clients find it as the cloud ``standalone``."""
+    made = Accelerator(directory, "cantle-standalone", None)
+    cloud.write_clouds_yaml(directory / "clouds.yaml", standalone=(f"{made.url}/v2", neighbours.compute_url))
+    with running(made.service, made.answers):
+        yield made
+
+
+@pytest.fixture(scope="session")
+def fake(cloud: Cloud, accelerator: Accelerator) -> FakeDevice:
+    """The one device there is."""
+    api = cloud.api("admin")
+    return FakeDevice.found(lambda method, path: api.request(path, method).json())
+
+
 @pytest.fixture
-def new_profile(cloud: Cloud) -> Iterator[Callable[..., dict[str, Any]]]:
+def new_profile(cloud: Cloud, fake: FakeDevice) -> Iterator[Callable[..., dict[str, Any]]]:
     """Makes a device profile for FPGAs of the fake driver, ``amount`` in each of ``groups`` groups; deleted after the test."""
     made = []
 
@@ -96,7 +109,7 @@ def new_profile(cloud: Cloud) -> Iterator[Callable[..., dict[str, Any]]]:
 
 
 @pytest.fixture
-def instance(cloud: Cloud) -> Iterator[str]:
+def instance(cloud: Cloud, accelerator: Accelerator) -> Iterator[str]:
     """The uuid of an instance; whatever is bound to it is unbound and deleted after the test, as Nova would."""
     made = str(uuid.uuid4())
     yield made
@@ -105,14 +118,18 @@ def instance(cloud: Cloud) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session", params=RELEASES)
-def nova(request: pytest.FixtureRequest, cloud: Cloud, directory: Path) -> Iterator[NovaClient]:
+def nova(
+    request: pytest.FixtureRequest, cloud: Cloud, accelerator: Accelerator, directory: Path
+) -> Iterator[NovaClient]:
     """Nova's client of each release, with service tokens as an operator has to configure it."""
     with client(request.param, cloud, directory) as made:
         yield made
 
 
 @pytest.fixture(scope="session", params=FLAVOURS)
-def openstack(request: pytest.FixtureRequest, cloud: Cloud, directory: Path) -> Iterator[OpenStackCli]:
+def openstack(
+    request: pytest.FixtureRequest, cloud: Cloud, accelerator: Accelerator, directory: Path
+) -> Iterator[OpenStackCli]:
     """The ``openstack`` command with python-openstackclient's own accelerator commands, and with python-cyborgclient's."""
     log = directory / "log" / f"{request.param}.log"
     with command_line(request.param, directory / "clouds.yaml", log) as made:

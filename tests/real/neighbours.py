@@ -21,7 +21,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             case ["images", uuid]:
                 body = {"id": uuid, "name": uuid, "status": "active"}
             case _:
-                body = {"version": {"id": version, "status": "CURRENT", "links": []}}
+                here = f"http://{self.headers['Host']}/{version}"
+                links = [{"rel": "self", "href": here}]
+                body = {"version": {"id": version, "status": "CURRENT", "links": links}}
         content = json.dumps(body).encode()
         self.send_response(200)
         self.send_header("Content-Type", "application/json")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.real.accelerator import Accelerator
+from tests.real.accelerator import FakeDevice
 from tests.real.cloud import Cloud
 from tests.real.nova import NovaClient, NovaError, client
 from tests.real.processes import wait_until
@@ -15,9 +15,9 @@ from tests.real.processes import wait_until
 Profile = Callable[..., dict[str, Any]]
 
 
-def bindings(accelerator: Accelerator, arqs: list[dict[str, Any]], instance: str) -> dict[str, dict[str, str]]:
+def bindings(fake: FakeDevice, arqs: list[dict[str, Any]], instance: str) -> dict[str, dict[str, str]]:
     """What Nova's conductor asks for once a host was chosen."""
-    to = {"hostname": accelerator.hostname, "device_rp_uuid": accelerator.rp_uuid, "instance_uuid": instance}
+    to = {"hostname": fake.hostname, "device_rp_uuid": fake.rp_uuid, "instance_uuid": instance}
     return {arq["uuid"]: to for arq in arqs}
 
 
@@ -34,7 +34,7 @@ def _all_resolved(nova: NovaClient, person: str, instance: str) -> bool:
 
 
 def test_an_instance_lives_and_dies_with_its_accelerators(
-    nova: NovaClient, accelerator: Accelerator, new_profile: Profile, instance: str
+    nova: NovaClient, fake: FakeDevice, new_profile: Profile, instance: str
 ) -> None:
     name = new_profile(amount=2, groups=2)["name"]
 
@@ -43,12 +43,12 @@ def test_an_instance_lives_and_dies_with_its_accelerators(
     assert all(group["resources"] == {"FPGA": 2} for group in groups)
     assert all("CUSTOM_FAKE_DEVICE" in group["required_traits"] for group in groups)
 
-    providers = {group["requester_id"]: [accelerator.rp_uuid] for group in groups}
+    providers = {group["requester_id"]: [fake.rp_uuid] for group in groups}
     arqs = nova.call("demo", "create_arqs_and_match_resource_providers", name, providers)
     assert [arq["device_profile_group_id"] for arq in arqs] == [0, 0, 1, 1]
     assert {arq["state"] for arq in arqs} == {"Initial"}
 
-    nova.call("demo", "bind_arqs", bindings(accelerator, arqs, instance))
+    nova.call("demo", "bind_arqs", bindings(fake, arqs, instance))
     bound = resolved(nova, "demo", instance)
     assert {arq["state"] for arq in bound} == {"Bound"}
     assert {arq["uuid"] for arq in bound} == {arq["uuid"] for arq in arqs}
@@ -102,10 +102,10 @@ def test_what_is_wrong_reaches_nova_as_the_exception_it_expects(
 
 @pytest.mark.parametrize("wrong", ["hostname", "device_rp_uuid"])
 def test_a_bind_that_cannot_be_fails_and_leaves_the_arqs_to_try_again(
-    nova: NovaClient, accelerator: Accelerator, new_profile: Profile, instance: str, wrong: str
+    nova: NovaClient, fake: FakeDevice, new_profile: Profile, instance: str, wrong: str
 ) -> None:
     arqs = nova.call("demo", "create_arqs", new_profile(amount=2)["name"])
-    wanted = bindings(accelerator, arqs, instance)
+    wanted = bindings(fake, arqs, instance)
     spoilt = {key: {**to} for key, to in wanted.items()}
     spoilt[arqs[1]["uuid"]][wrong] = {"hostname": "no-such-host", "device_rp_uuid": str(uuid.uuid4())}[wrong]
     with pytest.raises(NovaError) as raised:
@@ -117,23 +117,23 @@ def test_a_bind_that_cannot_be_fails_and_leaves_the_arqs_to_try_again(
 
 
 def test_more_than_the_host_has_is_refused_whole(
-    nova: NovaClient, cloud: Cloud, accelerator: Accelerator, new_profile: Profile, instance: str
+    nova: NovaClient, cloud: Cloud, fake: FakeDevice, new_profile: Profile, instance: str
 ) -> None:
     arqs = nova.call("demo", "create_arqs", new_profile(amount=17)["name"])
     with pytest.raises(NovaError) as raised:
-        nova.call("demo", "bind_arqs", bindings(accelerator, arqs, instance))
+        nova.call("demo", "bind_arqs", bindings(fake, arqs, instance))
     assert raised.value.kind == "AcceleratorRequestBindingFailed"
     assert cloud.api("demo").get("/accelerator_requests", params={"instance": instance}).json() == {"arqs": []}
     nova.call("demo", "delete_arqs_by_uuid", [arq["uuid"] for arq in arqs])
 
 
 def test_a_nova_without_service_tokens_cannot_bind(
-    cloud: Cloud, directory: Any, accelerator: Accelerator, new_profile: Profile, instance: str
+    cloud: Cloud, directory: Any, fake: FakeDevice, new_profile: Profile, instance: str
 ) -> None:
     name = new_profile()["name"]
     with client("34.0.0", cloud, directory, service_token=False) as nova:
         arqs = nova.call("demo", "create_arqs", name)
         with pytest.raises(NovaError) as raised:
-            nova.call("demo", "bind_arqs", bindings(accelerator, arqs, instance))
+            nova.call("demo", "bind_arqs", bindings(fake, arqs, instance))
         assert raised.value.kind == "AcceleratorRequestBindingFailed"
         nova.call("demo", "delete_arqs_by_uuid", [arq["uuid"] for arq in arqs])

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from tests.real.accelerator import Accelerator
+from tests.real.accelerator import Accelerator, FakeDevice
 from tests.real.cloud import Cloud
 from tests.real.openstack_cli import OpenStackCli
 from tests.real.processes import wait_until
@@ -15,11 +15,9 @@ from tests.real.processes import wait_until
 Profile = Callable[..., dict[str, Any]]
 
 
-def arq_bind_words(
-    openstack: OpenStackCli, accelerator: Accelerator, cloud: Cloud, arq: str, instance: str
-) -> list[str]:
+def arq_bind_words(openstack: OpenStackCli, fake: FakeDevice, cloud: Cloud, arq: str, instance: str) -> list[str]:
     """The two clients take the same things in another order, and python-cyborgclient a project besides."""
-    head = ["accelerator", "arq", "bind", arq, accelerator.hostname, instance, accelerator.rp_uuid]
+    head = ["accelerator", "arq", "bind", arq, fake.hostname, instance, fake.rp_uuid]
     return head if openstack.flavour == "python-openstackclient" else [*head, cloud.project_id("nova")]
 
 
@@ -28,35 +26,35 @@ def test_the_commands_are_those_of_the_client_under_test(openstack: OpenStackCli
     assert ("project_id" in text) == (openstack.flavour == "python-cyborgclient")
 
 
-def test_devices_are_listed_and_shown(openstack: OpenStackCli, accelerator: Accelerator) -> None:
+def test_devices_are_listed_and_shown(openstack: OpenStackCli, fake: FakeDevice) -> None:
     (device,) = openstack.json("admin", "accelerator", "device", "list")
     assert list(device) == ["uuid", "type", "vendor", "hostname", "std_board_info"]
-    assert (device["type"], device["hostname"]) == ("FPGA", accelerator.hostname)
+    assert (device["type"], device["hostname"]) == ("FPGA", fake.hostname)
     (long,) = openstack.json("admin", "accelerator", "device", "list", "--long")
     assert {"created_at", "updated_at", "model", "vendor_board_info"} <= long.keys()
     shown = openstack.json("admin", "accelerator", "device", "show", device["uuid"])
     assert shown["uuid"] == device["uuid"]
 
 
-def test_a_device_is_disabled_and_enabled(openstack: OpenStackCli, cloud: Cloud, accelerator: Accelerator) -> None:
-    device = f"/devices/{accelerator.device_uuid}"
+def test_a_device_is_disabled_and_enabled(openstack: OpenStackCli, cloud: Cloud, fake: FakeDevice) -> None:
+    device = f"/devices/{fake.device_uuid}"
     version = {"OpenStack-API-Version": "accelerator 2.3"}
     for verb, status in (("disable", "maintaining"), ("enable", "enabled")):
-        openstack.text("admin", "accelerator", "device", verb, accelerator.device_uuid)
+        openstack.text("admin", "accelerator", "device", verb, fake.device_uuid)
         assert cloud.api("admin").get(device, headers=version).json()["status"] == status
 
 
-def test_deployables_are_listed_and_shown(openstack: OpenStackCli, accelerator: Accelerator) -> None:
+def test_deployables_are_listed_and_shown(openstack: OpenStackCli, fake: FakeDevice) -> None:
     (deployable,) = openstack.json("admin", "accelerator", "deployable", "list")
     assert list(deployable) == ["uuid", "name", "device_id"]
     (long,) = openstack.json("admin", "accelerator", "deployable", "list", "--long")
     assert long["num_accelerators"] == 16
-    shown = openstack.json("admin", "accelerator", "deployable", "show", accelerator.deployable_uuid)
+    shown = openstack.json("admin", "accelerator", "deployable", "show", fake.deployable_uuid)
     assert shown["name"] == deployable["name"]
 
 
-def test_programming_what_cannot_be_programmed_is_an_error(openstack: OpenStackCli, accelerator: Accelerator) -> None:
-    words = ["accelerator", "deployable", "program", accelerator.deployable_uuid, str(uuid.uuid4())]
+def test_programming_what_cannot_be_programmed_is_an_error(openstack: OpenStackCli, fake: FakeDevice) -> None:
+    words = ["accelerator", "deployable", "program", fake.deployable_uuid, str(uuid.uuid4())]
     refused = openstack.run("admin", *words)
     assert refused.status != 0
     if openstack.flavour == "python-openstackclient":
@@ -105,7 +103,8 @@ def test_an_arq_is_made_bound_unbound_and_deleted_where_no_keystone_asks(
     assert openstack.json(person, *words, "show", made["uuid"])["uuid"] == made["uuid"]
 
     instance = str(uuid.uuid4())
-    bind = arq_bind_words(openstack, standalone, cloud, made["uuid"], instance)
+    device = FakeDevice.found(lambda method, path: standalone.call(method, f"/v2{path}"))
+    bind = arq_bind_words(openstack, device, cloud, made["uuid"], instance)
     assert openstack.json(person, *bind)["instance_uuid"] == instance
     wait_until("the ARQ is bound", lambda: openstack.json(person, *words, "show", made["uuid"])["state"] == "Bound")
     unbound = openstack.json(person, *words, "unbind", made["uuid"])
@@ -118,34 +117,25 @@ def test_an_arq_is_made_bound_unbound_and_deleted_where_no_keystone_asks(
 
 
 def test_binding_without_a_service_token_is_refused_and_says_why(
-    openstack: OpenStackCli, cloud: Cloud, accelerator: Accelerator, new_profile: Profile, instance: str
+    openstack: OpenStackCli, cloud: Cloud, fake: FakeDevice, new_profile: Profile, instance: str
 ) -> None:
     made = openstack.json("demo", "accelerator", "arq", "create", new_profile()["name"])
-    refused = openstack.run("demo", *arq_bind_words(openstack, accelerator, cloud, made["uuid"], instance))
+    refused = openstack.run("demo", *arq_bind_words(openstack, fake, cloud, made["uuid"], instance))
     assert refused.status != 0
     assert "requires a service token" in refused.errors
     openstack.text("demo", "accelerator", "arq", "delete", made["uuid"])
 
 
-def test_attributes_are_listed_shown_and_deleted(
-    openstack: OpenStackCli, cloud: Cloud, accelerator: Accelerator
-) -> None:
+def test_attributes_are_listed_made_shown_and_deleted(openstack: OpenStackCli, cloud: Cloud, fake: FakeDevice) -> None:
     words = ["accelerator", "device", "attribute"]
     listed = openstack.json("admin", *words, "list")
     assert list(listed[0]) == ["uuid", "deployable_id", "key", "value"]
     assert ("rc", "FPGA") in {(attribute["key"], attribute["value"]) for attribute in listed}
     assert "created_at" in openstack.json("admin", *words, "list", "--long")[0]
 
-    body = {"deployable_id": accelerator.deployable_id, "key": "rack", "value": "r12"}
-    made = cloud.api("admin").post("/attributes", json=body).json()["uuid"]
-    assert openstack.json("admin", *words, "show", made)["value"] == "r12"
-    openstack.text("admin", *words, "delete", made)
-    assert openstack.run("admin", *words, "show", made).status != 0
-
-
-def test_making_an_attribute_says_what_is_wrong(openstack: OpenStackCli, accelerator: Accelerator) -> None:
-    """openstacksdk wraps the body; Cyborg answers 500 to that, Cantle names the field it does not know."""
-    words = ["accelerator", "device", "attribute", "create", str(accelerator.deployable_id), "rack", "r12"]
-    refused = openstack.run("admin", *words)
-    assert refused.status != 0
-    assert "attribute" in refused.errors
+    number = str(fake.deployable_id)
+    made = openstack.json("admin", *words, "create", number, "rack", "r12")  # Cyborg answers 500
+    assert (made["key"], made["value"]) == ("rack", "r12")
+    assert openstack.json("admin", *words, "show", made["uuid"])["value"] == "r12"
+    openstack.text("admin", *words, "delete", made["uuid"])
+    assert openstack.run("admin", *words, "show", made["uuid"]).status != 0

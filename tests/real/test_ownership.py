@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.real.accelerator import Accelerator
+from tests.real.accelerator import FakeDevice
 from tests.real.cloud import Cloud
 from tests.real.processes import wait_until
 
@@ -23,9 +23,9 @@ def create(cloud: Cloud, person: str, profile: dict[str, Any], *, service: str |
     return arqs
 
 
-def bind(cloud: Cloud, person: str, accelerator: Accelerator, arqs: list[dict[str, Any]], instance: str) -> None:
+def bind(cloud: Cloud, person: str, fake: FakeDevice, arqs: list[dict[str, Any]], instance: str) -> None:
     """Nova binds them, acting for ``person``; returns when all are bound."""
-    to = {"hostname": accelerator.hostname, "device_rp_uuid": accelerator.rp_uuid, "instance_uuid": instance}
+    to = {"hostname": fake.hostname, "device_rp_uuid": fake.rp_uuid, "instance_uuid": instance}
     patch = [{"path": f"/{field}", "op": "add", "value": value} for field, value in to.items()]
     answer = cloud.api(person, service="nova").patch(ARQS, json={arq["uuid"]: patch for arq in arqs})
     assert answer.status_code == 202, answer.text
@@ -43,9 +43,9 @@ def seen(cloud: Cloud, person: str, instance: str, *, service: str | None = None
 
 
 @pytest.fixture
-def bound(cloud: Cloud, accelerator: Accelerator, new_profile: Profile, instance: str) -> list[dict[str, Any]]:
+def bound(cloud: Cloud, fake: FakeDevice, new_profile: Profile, instance: str) -> list[dict[str, Any]]:
     """Two ARQs of the tenant demo, bound to ``instance``."""
-    bind(cloud, "demo", accelerator, create(cloud, "demo", new_profile(amount=2)), instance)
+    bind(cloud, "demo", fake, create(cloud, "demo", new_profile(amount=2)), instance)
     return seen(cloud, "demo", instance)
 
 
@@ -109,15 +109,15 @@ def test_a_bound_one_is_deleted_only_with_a_service_token(
 
 
 def test_after_an_evacuation_by_an_administrator_the_tenant_can_still_reboot(
-    cloud: Cloud, accelerator: Accelerator, new_profile: Profile, instance: str
+    cloud: Cloud, fake: FakeDevice, new_profile: Profile, instance: str
 ) -> None:
     """Evacuate deletes, creates and binds with the administrator's token; reboot then asks with the tenant's."""
     profile = new_profile(amount=2)
-    bind(cloud, "demo", accelerator, create(cloud, "demo", profile), instance)
+    bind(cloud, "demo", fake, create(cloud, "demo", profile), instance)
 
     assert cloud.api("admin", service="nova").delete(ARQS, params={"instance": instance}).status_code == 204
     evacuated = create(cloud, "admin", profile, service="nova")
-    bind(cloud, "admin", accelerator, evacuated, instance)
+    bind(cloud, "admin", fake, evacuated, instance)
 
     for service in ("nova", None):
         found = seen(cloud, "demo", instance, service=service)

@@ -74,15 +74,13 @@ def hasty_keystone(cloud: Cloud, directory: Path) -> Iterator[Keystone]:
 
 def expired_token(cloud: Cloud, hasty_keystone: Keystone, person: str) -> str:
     """A token that was good, and is not any more."""
-    known = {**cloud.credentials(person), "auth_url": hasty_keystone.url}
-    made = session.Session(auth=v3.Password(**known))  # type: ignore[arg-type]  # all its words are text
-    assert made.auth is not None
-    token = made.get_token()
-    assert token is not None
-    wait_until(
-        "the token has expired", lambda: made.auth.get_access(made).expires.timestamp() < time.time(), seconds=10
-    )  # type: ignore[union-attr]
-    return token
+    login = v3.Password(**{**cloud.credentials(person), "auth_url": hasty_keystone.url})  # type: ignore[arg-type]  # words only
+    access = login.get_access(session.Session())
+    assert access.auth_token is not None
+    assert access.expires is not None
+    ends = access.expires.timestamp()
+    wait_until("the token has expired", lambda: ends < time.time(), seconds=10)
+    return access.auth_token
 
 
 def test_an_expired_token_is_refused(cloud: Cloud, accelerator: Accelerator, hasty_keystone: Keystone) -> None:
