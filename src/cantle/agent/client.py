@@ -1,0 +1,188 @@
+"""The agent's side of the protocol: three calls over one kept connection, one of which waits."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import logging
+import socket
+import threading
+from typing import TypeVar
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from cantle.errors import BadConfig, BadRequest, CantleError, Conflict, Forbidden, NotFound, Unavailable
+from cantle.wire.inventory import InventoryAnswer, InventoryReport
+from cantle.wire.work import Results, Work
+
+#: Seconds for a connection to come about.
+CONNECT = 5.0
+#: Seconds for an answer, beyond those it was asked to wait.
+ANSWER = 30.0
+#: Bytes an answer may have: thousands of units.
+_LARGEST = 32 << 20
+
+_ERRORS: dict[int, type[CantleError]] = {
+    400: BadRequest,
+    401: Forbidden,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+}
+
+_log = logging.getLogger(__name__)
+
+Answer = TypeVar("Answer")
+
+
+class _Interrupted(ConnectionError):
+    """We ended the call ourselves."""
+
+
+class _Fault(msgspec.Struct):
+    """What of an RFC 9457 body is read."""
+
+    code: str = ""
+    detail: str = ""
+
+
+class Client:
+    """One agent's connection to its server. One thread calls; any other may :meth:`interrupt` or :meth:`close`.
+
+    :param url: of the agents' listener, ``http://`` or ``https://``, with or without a path.
+    :param token: sent as a bearer token.
+    :raises BadConfig: ``agent-server-url``.
+
+    Every call raises :class:`~cantle.errors.Unavailable` when there is no answer (``server-away``), it is none of ours
+    (``server-answer-malformed``) or the server is busy (its own code; ``details["retry_after"]`` seconds if it said so), and the class
+    that fits for what it refuses, with its code.
+    """
+
+    def __init__(self, url: str, hostname: str, token: str | None = None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadConfig(
+                "agent-server-url", f"{url!r} is no address of a server; write e.g. https://cantle.example:6667"
+            )
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.hostname, parts.port, timeout=CONNECT)
+        self._url = url
+        self._base = f"{parts.path.rstrip('/')}/v1/hosts/{quote(hostname, safe='')}"
+        self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if token is not None:
+            self._headers["Authorization"] = f"Bearer {token}"
+        self._lock = threading.Lock()
+        self._waiting: socket.socket | None = None
+        self._interrupted = False
+        self._closed = False
+
+    def report(self, report: InventoryReport) -> InventoryAnswer:
+        """``PUT inventory``."""
+        return self._call("PUT", "inventory", report, InventoryAnswer)
+
+    def work(self, generation: int | None = None, seconds: float = 0) -> Work:
+        """``GET work``: as soon as its generation is another than this one, at the latest after so many seconds."""
+        query = "" if generation is None else f"?generation={generation}&wait={seconds:.1f}"
+        return self._call("GET", f"work{query}", None, Work, seconds)
+
+    def results(self, results: Results) -> None:
+        """``POST results``."""
+        self._call("POST", "results", results, None)
+
+    def interrupt(self) -> None:
+        """End the call that waits, or if none does, the next one that would: it raises ``server-away``. Calls that do not wait go on."""
+        with self._lock:
+            self._interrupted = True
+            if self._waiting is not None:
+                with contextlib.suppress(OSError):
+                    self._waiting.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """End waiting for good: a call that waits now, and every later one that would, raises."""
+        self._closed = True
+        self.interrupt()
+
+    def disconnect(self) -> None:
+        """Give the connection back; the next call makes a new one."""
+        self._connection.close()
+
+    def _call(self, method: str, path: str, body: object, kind: type[Answer] | None, seconds: float = 0) -> Answer:
+        data = None if body is None else msgspec.json.encode(body)
+        try:
+            answer = self._kept(method, path, data, seconds)
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise Unavailable(
+                "server-away", f"no answer from {self._url}: {str(error) or type(error).__name__}"
+            ) from error
+        status, retry_after, text = answer
+        if status >= 400:
+            raise _refused(status, retry_after, text)
+        if kind is None:
+            return None  # type: ignore[return-value] # asked for by the one caller that wants nothing
+        try:
+            return msgspec.json.decode(text, type=kind)
+        except msgspec.DecodeError as error:
+            message = f"{self._url} answered {method} {path} with something else than a {kind.__name__}: {error}"
+            raise Unavailable("server-answer-malformed", message) from error
+
+    def _kept(self, method: str, path: str, data: bytes | None, seconds: float) -> tuple[int, str | None, bytes]:
+        """One exchange on the kept connection; on a new one if the server has closed that meanwhile. All calls may be repeated."""
+        kept = self._connection.sock is not None
+        try:
+            return self._exchange(method, path, data, seconds)
+        except _Interrupted:
+            raise
+        except (ConnectionError, http.client.RemoteDisconnected):
+            self._connection.close()
+            if not kept:
+                raise
+            return self._exchange(method, path, data, seconds)
+
+    def _exchange(self, method: str, path: str, data: bytes | None, seconds: float) -> tuple[int, str | None, bytes]:
+        if self._connection.sock is None:
+            self._connection.timeout = CONNECT
+            self._connection.connect()
+        self._connection.sock.settimeout(seconds + ANSWER)
+        if seconds:
+            self._begin_waiting(self._connection.sock)
+        try:
+            self._connection.request(method, f"{self._base}/{path}", data, self._headers)
+            response = self._connection.getresponse()
+            text = response.read(_LARGEST + 1)
+        except (OSError, http.client.HTTPException) as error:
+            if seconds and self._interrupted:
+                raise _Interrupted("the call that waited was ended") from error
+            raise
+        finally:
+            if seconds:
+                self._end_waiting()
+        if len(text) > _LARGEST:
+            raise http.client.HTTPException(f"the answer has more than {_LARGEST} bytes")
+        return response.status, response.headers.get("Retry-After"), text
+
+    def _begin_waiting(self, sock: socket.socket) -> None:
+        with self._lock:
+            if self._interrupted or self._closed:
+                self._interrupted = False
+                raise _Interrupted("there is something else to do")
+            self._waiting = sock
+
+    def _end_waiting(self) -> None:
+        with self._lock:
+            self._waiting = None
+            self._interrupted = False
+
+
+def _refused(status: int, retry_after: str | None, text: bytes) -> CantleError:
+    try:
+        fault = msgspec.json.decode(text, type=_Fault)
+    except msgspec.DecodeError:
+        fault = _Fault()
+    code = fault.code or "server-refused"
+    message = fault.detail or f"the server answered {status}"
+    if status in (429, 502, 503, 504) or status >= 500:
+        seconds = int(retry_after) if retry_after is not None and retry_after.isdigit() else None
+        return Unavailable(code, message, retry_after=seconds)
+    return _ERRORS.get(status, BadRequest)(code, message)

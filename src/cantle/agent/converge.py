@@ -1,0 +1,130 @@
+"""From what is wanted and what is there to what is done: one task per unit, each on its own.
+
+:func:`plan` is pure. A unit that is as it should be gives a task without steps, so running all tasks again and again changes nothing
+and always says how every unit stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cantle.errors import CantleError
+from cantle.kernel import mdev, vfio
+from cantle.kernel import unit as units
+from cantle.kernel.mdev import MdevDevice
+from cantle.kernel.root import Root
+from cantle.model.attach_handle import AttachType
+from cantle.model.pci import PciAddress
+from cantle.model.step import Step
+from cantle.wire.work import Outcome, WantedHandle, Work
+
+MAKE_MDEV = "make-mdev"
+DROP_MDEV = "drop-mdev"
+LEND_WHOLE = "lend-whole"
+TAKE_BACK_WHOLE = "take-back-whole"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to do about one unit.
+
+    :param goal: what it is afterwards.
+    :param step: None when it is so already, or refused.
+    :param refusal: code and message when nothing may be done.
+    """
+
+    handle: WantedHandle
+    goal: Outcome
+    step: Step | None = None
+    refusal: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """How the host is, as far as the units spoken of go.
+
+    :param mdevs: all mediated devices by uuid.
+    :param bound: cards of which vfio-pci has every function.
+    :param taken: cards that we took from their drivers and have yet to give back.
+    """
+
+    mdevs: Mapping[str, MdevDevice]
+    bound: frozenset[str] = frozenset()
+    taken: frozenset[str] = frozenset()
+
+
+def observe(root: Root, work: Work, taken: Mapping[str, object]) -> Observed:
+    """Look at the host.
+
+    :raises HostError: when it cannot be read.
+    """
+    cards = {one.device for one in (*work.wanted, *work.unwanted) if one.attach_type is AttachType.PCI}
+    bound = frozenset(card for card in cards if _is_bound(root, card))
+    return Observed({one.uuid: one for one in mdev.devices(root)}, bound, frozenset(taken))
+
+
+def _is_bound(root: Root, card: str) -> bool:
+    try:
+        return vfio.is_bound(root, units.find(root, PciAddress.parse(card)))
+    except CantleError:
+        return False  # whoever is to lend it finds out why
+
+
+def plan(work: Work, observed: Observed, *, restore: bool = False) -> list[Task]:
+    """A task for every unit, what is taken back first: it makes room for what is to be made.
+
+    :param restore: only what is wanted, for a start without the server: what is to be taken back may be wanted again by now.
+    """
+    back = [] if restore else [_take_back(handle, observed) for handle in work.unwanted]
+    return back + [_make_ready(handle, observed) for handle in work.wanted]
+
+
+def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
+    match handle.attach_type:
+        case AttachType.MDEV:
+            type_id = handle.attach_info.get("asked_type", "")
+            if not type_id:
+                return _refused(
+                    handle, Outcome.READY, "unit-malformed", f"{handle.uuid}: attach_info has no asked_type"
+                )
+            if observed.mdevs.get(handle.uuid) == MdevDevice(handle.uuid, type_id, handle.device):
+                return Task(handle, Outcome.READY)
+            sentence = f"make {handle.uuid} of type {type_id} on {handle.device}"
+            args = {"parent": handle.device, "type": type_id}
+            return Task(handle, Outcome.READY, Step(MAKE_MDEV, handle.uuid, args, True, False, sentence))
+        case AttachType.PCI:
+            if handle.device in observed.bound:
+                return Task(handle, Outcome.READY)
+            sentence = f"give {handle.device} to {vfio.VFIO_PCI}"
+            return Task(handle, Outcome.READY, Step(LEND_WHOLE, handle.device, {}, True, True, sentence))
+        case AttachType.TEST_PCI:
+            return Task(handle, Outcome.READY)
+
+
+def _take_back(handle: WantedHandle, observed: Observed) -> Task:
+    match handle.attach_type:
+        case AttachType.MDEV:
+            there = observed.mdevs.get(handle.uuid)
+            if there is None:
+                return Task(handle, Outcome.ABSENT)
+            ours = MdevDevice(handle.uuid, handle.attach_info.get("asked_type", ""), handle.device)
+            if there != ours:
+                message = (
+                    f"{handle.uuid} is a {there.type_id} on {there.parent}, not the {ours.type_id} on {ours.parent} that was "
+                    "lent: it is left alone. Remove it by hand if nobody needs it"
+                )
+                return _refused(handle, Outcome.ABSENT, "mdev-not-ours", message)
+            sentence = f"remove {handle.uuid} of type {there.type_id} from {there.parent}"
+            return Task(handle, Outcome.ABSENT, Step(DROP_MDEV, handle.uuid, {}, False, True, sentence))
+        case AttachType.PCI:
+            if handle.device not in observed.taken:
+                return Task(handle, Outcome.ABSENT)
+            sentence = f"give {handle.device} back to where it came from"
+            return Task(handle, Outcome.ABSENT, Step(TAKE_BACK_WHOLE, handle.device, {}, True, True, sentence))
+        case AttachType.TEST_PCI:
+            return Task(handle, Outcome.ABSENT)
+
+
+def _refused(handle: WantedHandle, goal: Outcome, code: str, message: str) -> Task:
+    return Task(handle, goal, refusal=(code, message))

@@ -1,0 +1,132 @@
+"""What an agent must not forget: the last desired state of its host, and where the functions it took came from.
+
+One file on the host's own disk, so that units are there again after a reboot with the server away. Written whole, flushed, then
+moved into place: whenever the agent or the host dies, the old or the new state is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from cantle.errors import Conflict, HostError
+from cantle.kernel.vfio import Original
+from cantle.wire.work import Work
+
+VERSION = 1
+_FILE = "desired.json"
+_LOCK = "agent.lock"
+
+_log = logging.getLogger(__name__)
+
+
+class Desired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The memory of an agent.
+
+    :param work: the last desired state received; None before the first.
+    :param taken: by address of a card that was given to vfio-pci: where its functions came from. Written before anything is touched,
+        forgotten when all is given back. A card that is not here was never touched and is never given "back".
+    """
+
+    work: Work | None = None
+    taken: dict[str, tuple[Original, ...]] = {}
+    version: int = VERSION
+
+
+class DesiredFile:
+    """The file in the agent's state directory.
+
+    :param directory: made with mode 0700 if it is not there.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._directory = Path(directory)
+        self._path = self._directory / _FILE
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Let no second agent use this directory meanwhile. The lock ends with the process, however that ends.
+
+        :raises Conflict: ``agent-already-running``.
+        :raises HostError: ``agent-state-unwritable``.
+        """
+        try:
+            self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self._directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise Conflict(
+                    "agent-already-running",
+                    f"another agent uses {self._directory}; stop it, or give this one its own directory",
+                ) from error
+            yield
+        finally:
+            os.close(fd)
+
+    def load(self) -> Desired:
+        """What was saved last. A file that cannot be understood is set aside beside it and told in the log: the server knows it all too.
+
+        :raises HostError: ``agent-state-unreadable`` when there is a file that may not be read.
+        """
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return Desired()
+        except OSError as error:
+            raise HostError(
+                "agent-state-unreadable",
+                f"cannot read {self._path}: {error.strerror}; what was lent here before cannot be restored without it",
+                path=str(self._path),
+                errno=error.errno,
+            ) from error
+        try:
+            loaded = msgspec.json.decode(data, type=Desired)
+            if loaded.version == VERSION:
+                return loaded
+            why = f"it has version {loaded.version}, this agent knows {VERSION}"
+        except msgspec.DecodeError as error:
+            why = str(error)
+        aside = self._path.with_suffix(".unusable")
+        _log.error("%s cannot be used (%s); it is kept as %s and the server is asked anew", self._path, why, aside.name)
+        with contextlib.suppress(OSError):
+            self._path.replace(aside)
+        return Desired()
+
+    def save(self, desired: Desired) -> None:
+        """Replace what was saved. When this returns, it is on the disk.
+
+        :raises HostError: ``agent-state-unwritable``; what was saved before is still there.
+        """
+        fresh = self._path.with_suffix(".new")
+        try:
+            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "wb") as file:
+                file.write(msgspec.json.encode(desired))
+                file.flush()
+                os.fsync(file.fileno())
+            fresh.replace(self._path)
+            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)
+            finally:
+                os.close(directory)
+        except OSError as error:
+            raise self._unwritable(error) from error
+
+    def _unwritable(self, error: OSError) -> HostError:
+        return HostError(
+            "agent-state-unwritable",
+            f"cannot write in {self._directory}: {error.strerror}; nothing is changed on the host until it is possible",
+            path=str(self._directory),
+            errno=error.errno,
+        )
