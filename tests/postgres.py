@@ -61,13 +61,28 @@ class Postgres:
         """Make the data directory if there is none, start, and wait until connections are taken."""
         data = self._home / "data"
         if not data.exists():
-            initdb = ["initdb", "-D", str(data), "-U", _USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions"]
+            initdb = [
+                "initdb",
+                "-D",
+                str(data),
+                "-U",
+                _USER,
+                "-A",
+                "trust",
+                "-E",
+                "UTF8",
+                "--locale=C",
+                "--no-sync",
+                "--no-instructions",
+            ]
             done = subprocess.run(self._command(initdb), capture_output=True, text=True, check=False, **self._how)
             assert done.returncode == 0, done.stdout + done.stderr
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         postgres = ["postgres", "-D", str(data), "-k", str(self._home), *settings]
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(self._command(postgres), stdout=log, stderr=log, stdin=subprocess.DEVNULL, **self._how)
+            self._process = subprocess.Popen(
+                self._command(postgres), stdout=log, stderr=log, stdin=subprocess.DEVNULL, **self._how
+            )
         self._wait_until_up()
 
     def kill(self) -> None:
@@ -151,7 +166,10 @@ def _binaries(home: Path, how: dict[str, Any]) -> Path:
     package = _package()
     if "user" not in how or all(os.stat(parent).st_mode & 0o001 for parent in package.parents):
         return package / "pginstall" / "bin"
-    for part in (package, package.with_name(f"{package.name}.libs")):  # the programs look for their libraries beside the package
+    for part in (
+        package,
+        package.with_name(f"{package.name}.libs"),
+    ):  # the programs look for their libraries beside the package
         if not (home / part.name).exists():
             shutil.copytree(part, home / part.name, copy_function=_link_or_copy)
     return home / package.name / "pginstall" / "bin"

@@ -39,7 +39,7 @@ _TAKE = insert(claims).from_select(
     .order_by(attach_handles.c.id)
     .limit(1),
     include_defaults=False,
-)
+).execution_options(preserve_rowcount=True)
 
 _GENERATION = select(hosts.c.generation).where(hosts.c.id == claims.c.host_id).scalar_subquery()
 _UNWANT = (

@@ -30,7 +30,9 @@ def test_every_constraint_and_index_has_the_name_of_the_convention(db: Database)
     with db.read() as connection:
         looking = inspect(connection)
         for table in metadata.sorted_tables:
-            found = {index["name"] for index in looking.get_indexes(table.name) if not index.get("duplicates_constraint")}
+            found = {
+                index["name"] for index in looking.get_indexes(table.name) if not index.get("duplicates_constraint")
+            }
             assert found == {index.name for index in table.indexes}
             foreign = {key["name"] for key in looking.get_foreign_keys(table.name)}
             assert foreign == {constraint.name for constraint in table.foreign_key_constraints}
@@ -48,9 +50,13 @@ def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
     assert migrate.current(url) == HEAD
 
 
-def test_a_migration_that_dies_half_way_leaves_an_empty_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_migration_that_dies_half_way_leaves_an_empty_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     url = f"sqlite:///{tmp_path / 'cantle.db'}"
-    from cantle.store.migrations.versions import r0001_first_schema as first  # the module Alembic runs is another copy of this file
+    from cantle.store.migrations.versions import (
+        r0001_first_schema as first,
+    )  # the module Alembic runs is another copy of this file
 
     copy = tmp_path / "migrations"
     shutil.copytree(Path(migrate.__file__).parent / "migrations", copy, ignore=shutil.ignore_patterns("__pycache__"))
