@@ -133,6 +133,31 @@ def test_a_release_that_was_cut_off_anywhere_ends_at_the_origin(host: PciBus) ->
         bind(host)
 
 
+def test_a_bind_that_got_no_further_than_the_override_is_taken_back_without_touching_the_driver(host: PciBus) -> None:
+    host.restore({"0000:01:00.0": ("nvidia", "vfio-pci")})
+    plan = vfio.plan_release(host, unit.find(host, CARD))
+    assert [step.name for step in plan.steps] == ["set-override"]
+    vfio.apply(host, plan)
+    assert host.state()["0000:01:00.0"] == ("nvidia", "")
+
+
+def test_a_plan_that_somebody_else_has_carried_out_meanwhile_still_succeeds(host: PciBus) -> None:
+    plan = vfio.plan_bind(host, unit.find(host, CARD))
+    vfio.apply(host, plan)
+    done = host.state()
+    vfio.apply(host, Plan(tuple(step for step in plan.steps if not step.disruptive)))
+    assert host.state() == done
+
+
+def test_a_function_that_another_driver_grabs_in_between_is_not_torn_from_it(host: PciBus) -> None:
+    plan = vfio.plan_bind(host, unit.find(host, CARD))
+    host.restore({"0000:01:00.3": ("pcieport", "")})
+    with pytest.raises(Conflict, match=r"0000:01:00\.3 is on the driver pcieport now, not none") as caught:
+        vfio.apply(host, plan)
+    assert caught.value.code == "plan-outdated"
+    assert host.state()["0000:01:00.3"] == ("pcieport", "")
+
+
 def test_without_the_stored_origin_the_kernel_chooses_by_ids_and_a_person_is_told(host: PciBus) -> None:
     bind(host)
     plan = vfio.plan_release(host, unit.find(host, CARD))
