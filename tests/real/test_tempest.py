@@ -10,6 +10,7 @@ import subprocess
 from collections import defaultdict
 from pathlib import Path
 
+from tests.real.accelerator import FakeDevice
 from tests.real.cloud import Cloud
 from tests.real.keystone import ADMIN_PASSWORD
 from tests.real.places import PYTHON, VENV
@@ -83,7 +84,9 @@ def outcomes(stream: bytes) -> dict[str, set[str]]:
     return by_status
 
 
-def test_all_api_tests_pass_but_those_that_insist_on_a_server_error(cloud: Cloud, directory: Path) -> None:
+def test_all_api_tests_pass_but_those_that_insist_on_a_server_error(
+    cloud: Cloud, fake: FakeDevice, directory: Path
+) -> None:
     workspace = make_workspace(directory, cloud.auth_url)
     done = tempest(
         workspace, "run", "--subunit", "--concurrency", "2", "--regex", r"^cyborg_tempest_plugin\.tests\.api"
