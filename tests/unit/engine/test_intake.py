@@ -7,6 +7,18 @@ from uuid import uuid4
 import msgspec
 import pytest
 from sqlalchemy import select, update
+from tests.unit.engine.cloud import (
+    ADMIN,
+    NOVA_FOR_ALICE,
+    T4_2B,
+    Host,
+    bound,
+    capacity_of,
+    make_profile,
+    mdev_units,
+    t4,
+    whole,
+)
 
 from cantle.engine.attribute import create_attribute, delete_attribute, list_attributes
 from cantle.engine.bind import Unbind, unbind
@@ -23,18 +35,6 @@ from cantle.store.tables import attach_handles, hosts
 from cantle.store.types import database_now
 from cantle.wire.inventory import DeviceReport, HandleReport, Problem
 from cantle.wire.work import Results
-from tests.unit.engine.cloud import (
-    ADMIN,
-    NOVA_FOR_ALICE,
-    T4_2B,
-    Host,
-    bound,
-    capacity_of,
-    make_profile,
-    mdev_units,
-    t4,
-    whole,
-)
 
 
 def handles(db: Database) -> dict[str, tuple[str, bool]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from uuid import uuid4
 
 import pytest
+from tests.unit.engine.cloud import ADMIN, make_profile
 
 from cantle.engine.arq import create_arqs, delete_arqs
 from cantle.engine.profile import create_profile, delete_profiles, get_profile, list_profiles
 from cantle.errors import BadRequest, CantleError, Conflict, NotFound
 from cantle.model.page import Page
 from cantle.store.database import Database
-from tests.unit.engine.cloud import ADMIN, make_profile
 
 GROUPS = [{"resources:VGPU": "1", "trait:CUSTOM_A": "required"}]
 
