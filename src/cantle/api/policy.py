@@ -18,7 +18,7 @@ from oslo_config import cfg
 from oslo_policy import _checks, policy
 
 from cantle.api.rules import PUBLIC, RULES
-from cantle.errors import BadConfig, Forbidden
+from cantle.errors import BadConfig, Forbidden, Unavailable
 from cantle.model.identity import Identity
 
 _log = logging.getLogger(__name__)
@@ -65,12 +65,15 @@ class Policy:
             raise Forbidden("policy-denied", f"Policy doesn't allow {rule} to be performed.", rule=rule)
 
     def allows(self, rule: str, who: Identity) -> bool:
-        """Whether ``rule`` allows ``who``; a rule nobody knows allows nobody."""
+        """Whether ``rule`` allows ``who``; a rule nobody knows allows nobody.
+
+        :raises Unavailable: ``policy-server-away``, where the operator's rules ask another server.
+        """
         now = self._fresh()
         if rule not in now.enforcer.rules:
             return False
         if not now.memorable:
-            return _ask(now.enforcer, rule, who)
+            return _ask_elsewhere(now.enforcer, rule, who)
         key = (rule, who.roles, who.project_id, who.user_id, who.is_service)
         answer = now.answers.get(key)
         if answer is None:
@@ -88,6 +91,16 @@ class Policy:
                 _log.error("%s The rules in force stay as they were.", error.message)
                 self._in_force.stamp = stamp
         return self._in_force
+
+
+def _ask_elsewhere(enforcer: policy.Enforcer, rule: str, who: Identity) -> bool:
+    """For rules of which some ask another server (``http:``): not remembered, and whatever goes wrong there allows nothing."""
+    try:
+        return _ask(enforcer, rule, who)
+    except Exception as error:
+        raise Unavailable(
+            "policy-server-away", f"The server that decides about {rule} cannot be asked; try again."
+        ) from error
 
 
 def _ask(enforcer: policy.Enforcer, rule: str, who: Identity) -> bool:

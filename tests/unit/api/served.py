@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cheroot.wsgi import PathInfoDispatcher, Server
 from tests.stories.hosts import HOSTS
@@ -20,6 +21,7 @@ from cantle.api.settings import Settings
 def http_server(app: WsgiApp) -> Iterator[str]:
     """Serve ``app`` while the block runs; yields its URL."""
     server = Server(("127.0.0.1", 0), app, numthreads=4)
+    server.expiration_interval = 0.02  # how soon it notices that it shall stop
     server.prepare()
     thread = threading.Thread(target=server.serve, name="test-http-server")
     thread.start()
@@ -39,8 +41,10 @@ def served(directory: Path, settings: Settings | None = None, *, mount: str = ""
     for host, report in HOSTS["two-cards"].items():
         world.call("PUT", f"/v1/hosts/{host}/inventory", body=report, agent=True)
     try:
-        app = public_app(db, settings or Settings())
-        with http_server(PathInfoDispatcher({mount: app}) if mount else app) as url:
+        app: Any = public_app(db, settings or Settings())
+        if mount:
+            app = PathInfoDispatcher({mount: app})  # type: ignore[no-untyped-call]
+        with http_server(app) as url:
             yield f"{url}{mount}", world
     finally:
         db.close()

@@ -60,7 +60,7 @@ def test_what_the_description_forbids_is_refused(route: Route, app: Callable[...
 def _try(route: Route, app: Callable[..., Any], mode: GenerationMode) -> None:
     schema = schemathesis.openapi.from_dict(_without_tokens(openapi.document([route])))
     schema.app = app
-    excluded = schemathesis.checks.CHECKS.get_by_names(list(BEYOND_SHAPES))
+    excluded: Any = schemathesis.checks.CHECKS.get_by_names(list(BEYOND_SHAPES))
 
     @settings(
         max_examples=12,
@@ -71,7 +71,7 @@ def _try(route: Route, app: Callable[..., Any], mode: GenerationMode) -> None:
         suppress_health_check=list(HealthCheck),
     )
     @given(case=schema[route.path][route.method].as_strategy(generation_mode=mode))
-    def every(case: schemathesis.Case) -> None:
+    def every(case: schemathesis.Case[Any]) -> None:
         case.call_and_validate(excluded_checks=excluded)
 
     every()

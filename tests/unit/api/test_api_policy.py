@@ -1,0 +1,185 @@
+"""Who may do what: every route, every person. The table here is written by hand from contract section 1.6, not taken from the rules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.stories.world import PEOPLE, World, fresh_database
+
+from cantle.api import routes
+from cantle.api.policy import Policy
+from cantle.api.route import Route
+from cantle.api.rules import PUBLIC, RULES
+from cantle.errors import BadConfig, Forbidden, Unavailable
+from cantle.model.identity import Identity
+
+EVERYBODY = frozenset(PEOPLE)
+ADMINS = frozenset({"admin", "admin-only", "nova-for-admin"})
+READERS = ADMINS | {"member", "reader", "other", "nova", "nova-for-other"}
+MANAGERS = ADMINS | {"manager"}
+MEMBERS = frozenset({"admin", "nova-for-admin", "member", "member-only", "other", "nova", "nova-for-other"})
+SERVICES = frozenset({"service", "service-without-token"})
+
+#: Who may, by rule. Cyborg's measured matrix with enforce_new_defaults, for the names that are Cyborg's.
+MAY = {
+    PUBLIC: EVERYBODY,
+    "cyborg:device_profile:get_all": READERS,
+    "cyborg:device_profile:get_one": READERS,
+    "cyborg:device_profile:create": ADMINS,
+    "cyborg:device_profile:delete": ADMINS,
+    "cyborg:device:get_all": MANAGERS,
+    "cyborg:device:get_one": MANAGERS,
+    "cyborg:device:disable": ADMINS,
+    "cyborg:device:enable": ADMINS,
+    "cyborg:deployable:get_all": MANAGERS,
+    "cyborg:deployable:get_one": MANAGERS,
+    "cyborg:deployable:program": ADMINS,
+    "cyborg:attribute:get_all": MANAGERS,
+    "cyborg:attribute:get_one": MANAGERS,
+    "cyborg:attribute:create": ADMINS,
+    "cyborg:attribute:delete": ADMINS,
+    "cyborg:arq:get_all": READERS,
+    "cyborg:arq:get_one": READERS,
+    "cyborg:arq:create": MEMBERS | SERVICES,
+    "cyborg:arq:update": MEMBERS | SERVICES,
+    "cyborg:arq:delete": MEMBERS | SERVICES,
+    "cantle:host:get_all": MANAGERS,
+    "cantle:device:get_all": MANAGERS,
+    "cantle:capacity:get_all": MANAGERS,
+    "cantle:lease:get_all": READERS,
+    "cantle:lease:get_one": READERS,
+    "cantle:lease:create": MEMBERS | ADMINS,
+    "cantle:lease:release": MEMBERS | ADMINS,
+}
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """An empty cloud: what is allowed fails later, for want of a thing or a body, but never with 403 for the policy's sake."""
+    db = fresh_database(tmp_path_factory.mktemp("policy"))
+    yield World(db)
+    db.close()
+
+
+def _id(route: Route) -> str:
+    return f"{route.method} {route.path}"
+
+
+@pytest.mark.parametrize("route", routes.PUBLIC_ROUTES, ids=_id)
+def test_a_route_lets_in_exactly_those_who_may(route: Route, world: World) -> None:
+    path = route.path.replace("{ref}", "x").replace("{uuid}", "x").replace("{same}", "x")
+    let_in = set()
+    for person in PEOPLE:
+        answer = world.call(route.method, path, person=person)
+        assert answer.status_code < 500
+        if answer.headers.get("x-cantle-error-code") not in ("policy-denied", "project-scope-needed"):
+            let_in.add(person)
+    assert let_in == MAY[route.rule]
+
+
+@pytest.mark.parametrize("route", [*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES], ids=_id)
+def test_a_route_has_a_rule_that_names_it(route: Route) -> None:
+    guarded = {(rule.name, method, path) for rule in RULES for method, path in rule.operations}
+    assert route.rule == PUBLIC or (route.rule, route.method, route.path) in guarded
+
+
+def test_a_rule_guards_nothing_but_routes() -> None:
+    known = {(route.method, route.path) for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES)}
+    assert {operation for rule in RULES for operation in rule.operations} <= known
+
+
+def test_public_routes_are_documents_and_health_and_nothing_else() -> None:
+    public = {route.path for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES) if route.rule == PUBLIC}
+    assert public == {"/", "/v1", "/v2", "/healthz", "/readyz", "/healthcheck"}
+
+
+@pytest.mark.parametrize("route", [one for one in routes.AGENT_ROUTES if one.rule != PUBLIC], ids=_id)
+def test_what_agents_may_nobody_else_may(route: Route) -> None:
+    policy = Policy()
+    assert [person for person, who in PEOPLE.items() if policy.allows(route.rule, who)] == []
+    assert policy.allows(route.rule, Identity("agent", None, frozenset({"agent"})))
+
+
+def test_a_rule_nobody_wrote_allows_nobody() -> None:
+    policy = Policy()
+    assert not policy.allows("cyborg:device:explode", PEOPLE["admin"])
+    with pytest.raises(Forbidden, match="cyborg:device:explode"):
+        policy.check("cyborg:device:explode", PEOPLE["admin"])
+
+
+def test_a_token_without_a_project_opens_nothing() -> None:
+    with pytest.raises(Forbidden) as refusal:
+        Policy().check("cyborg:device:get_all", PEOPLE["system-admin"])
+    assert refusal.value.code == "project-scope-needed"
+
+
+def test_the_operators_file_overrides_a_rule(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text('"cyborg:device:get_all": "rule:our_people"\n"our_people": "role:auditor or role:admin"\n')
+    policy = Policy(str(file))
+    assert policy.allows("cyborg:device:get_all", Identity("u", "p", frozenset({"auditor"})))
+    assert not policy.allows("cyborg:device:get_all", PEOPLE["manager"])
+    assert policy.allows("cyborg:device:get_one", PEOPLE["manager"])
+
+
+def test_a_changed_file_counts_at_once_and_a_broken_one_changes_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "policy.yaml"
+    policy = Policy(str(file))
+    assert policy.allows("cyborg:device:get_all", PEOPLE["manager"])
+    file.write_text('"cyborg:device:get_all": "role:admin"\n')
+    assert not policy.allows("cyborg:device:get_all", PEOPLE["manager"])
+    file.write_text('"cyborg:device:get_all": [broken\n')
+    assert not policy.allows("cyborg:device:get_all", PEOPLE["manager"])
+    assert [record.message for record in caplog.records if "cannot be used" in record.message]
+    file.unlink()
+    assert policy.allows("cyborg:device:get_all", PEOPLE["manager"])
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("- a list\n", "mapping"),
+        ('"cyborg:device:get_all": 7\n', "both text"),
+        ('"cyborg:device:get_al": "role:admin"\n', "cyborg:device:get_al"),
+        ('"cyborg:device:get_all": "admins only"\n', "cannot be understood"),
+        ('"cyborg:device:get_all": "role:admin or nonsense"\n', "cannot be understood"),
+        ('"cyborg:device:get_all": "rule:not_there"\n', "unknown rule"),
+        ('"a": "rule:b"\n"b": "rule:a"\n', "themselves"),
+        (b"\xff\xfe", "cannot be read"),
+    ],
+)
+def test_a_file_that_cannot_be_used_stops_the_start(tmp_path: Path, content: str | bytes, says: str) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(BadConfig, match=says) as refusal:
+        Policy(str(file))
+    assert refusal.value.code == "bad-policy-file"
+    assert str(file) in refusal.value.message
+
+
+def test_a_rule_that_asks_another_server_is_asked_every_time(tmp_path: Path) -> None:
+    """What such a server answers is not ours to remember; one that cannot be reached allows nothing."""
+    file = tmp_path / "policy.yaml"
+    file.write_text('"cyborg:device:get_all": "http://127.0.0.1:9/check"\n')
+    policy = Policy(str(file))
+    with pytest.raises(Unavailable, match="cyborg:device:get_all"):
+        policy.allows("cyborg:device:get_all", PEOPLE["admin"])
+    assert policy.allows("cyborg:device:get_one", PEOPLE["admin"])
+
+
+def test_the_policy_writes_nothing_into_the_home(tmp_path: Path) -> None:
+    """oslo.policy's loader of plug-ins keeps a cache there."""
+    code = (
+        "from cantle.api.policy import Policy; from cantle.model.identity import LOCAL_ADMIN; "
+        "Policy().check('cyborg:device:get_all', LOCAL_ADMIN)"
+    )
+    env = {**os.environ, "HOME": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    subprocess.run([sys.executable, "-c", code], check=True, env=env)
+    assert list(tmp_path.iterdir()) == []
