@@ -6,6 +6,7 @@ import msgspec
 
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import DeviceType, Health, Mode
+from cantle.wire.intent import PlanReport
 from cantle.wire.protocol import PROTOCOL
 
 
@@ -33,7 +34,17 @@ class DeployableReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DeviceReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One card, lendable or not. ``address`` is its identity on the host. Ids are four lower-case hex digits, "" where there are none."""
+    """One card, lendable or not. ``address`` is its identity on the host. Ids are four lower-case hex digits, "" where there are none.
+
+    ``capabilities`` are the modes it could be in; ``mdev_types`` has, by parent (the card itself, or each of its virtual functions),
+    id and name ("" for none) of the mediated types that can be made there. Both are remembered from when the card was last seen on
+    its own driver: a card on vfio-pci still has them.
+
+    ``intent_version`` is that of the `DeviceIntent` the card is in accordance with, 0 for none: units are offered, in this very
+    report, as that intent has them. ``intent_tried`` is the version the agent last tried to apply; ``intent_code`` and
+    ``intent_error`` say why that failed, and are None when it did not. ``plans`` has, by mode, what the agent would do to bring the
+    card to that mode now.
+    """
 
     address: str
     type: DeviceType
@@ -49,6 +60,12 @@ class DeviceReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     std_board_info: dict[str, str] = {}
     vendor_board_info: dict[str, str] = {}
     deployables: tuple[DeployableReport, ...] = ()
+    mdev_types: dict[str, dict[str, str]] = {}
+    intent_version: int = 0
+    intent_tried: int = 0
+    intent_code: str | None = None
+    intent_error: str | None = None
+    plans: dict[str, PlanReport] = {}
 
 
 class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -10,6 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from cantle.model.attach_handle import AttachType
+from cantle.wire.intent import DeviceIntent
 from cantle.wire.protocol import PROTOCOL
 
 
@@ -25,11 +26,15 @@ class WantedHandle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The desired state. ``wanted`` units must be ready; ``unwanted`` ones must be taken back, after which the server may lend
     them again. Anything in neither list is not ours to touch. ``generation`` only grows; an answer with the generation asked
-    about means: nothing changed while we waited."""
+    about means: nothing changed while we waited.
+
+    ``intents`` has what each device shall be, at most one entry per device. They come before the units: no unit of a device is made
+    ready before its intent is applied, and while one is not applied the server asks for no new unit of that device."""
 
     generation: int
     wanted: tuple[WantedHandle, ...] = ()
     unwanted: tuple[WantedHandle, ...] = ()
+    intents: tuple[DeviceIntent, ...] = ()
     protocol: int = PROTOCOL
 
 
