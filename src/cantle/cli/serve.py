@@ -212,6 +212,8 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
         for host in plan.hosts
     ]
     stack.callback(parts.join)
+    stack.callback(inner.stop)  # here too: the listeners' threads end when they do
+    stack.callback(public.stop)
     stack.callback(database.wakeups.stop)  # so that waiting requests are answered now
     stack.callback(parts.stop.set)
     with parts.signals():
