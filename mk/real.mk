@@ -2,6 +2,6 @@
 .PHONY: test-real
 
 test-real: ## Cantle with a real Keystone and the clients that operators and Nova use
-	@$(BOOTSTRAP) dev openstack gunicorn
+	@$(BOOTSTRAP) dev openstack gunicorn mysql
 	@nice -n 10 $(PY) -m tests.real.prepare
 	@$(PY) -m pytest tests/real -q

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 import urllib.request
 from collections.abc import Callable
@@ -61,14 +62,19 @@ class Accelerator:
     """One ``cantle serve`` with one simulated host, which has the driver ``fake``'s device.
 
     :param auth_url: the Keystone that checks tokens; None for a Cantle that asks nobody and answers this machine only.
+    :param database_url: of its database; None for a SQLite of its own.
     """
 
-    def __init__(self, directory: Path, name: str, auth_url: str | None) -> None:
+    def __init__(
+        self, directory: Path, name: str, auth_url: str | None = None, *, database_url: str | None = None
+    ) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
         self._state = directory / name
         conf = directory / f"{name}.conf"
         text = _KEYSTONE.format(auth_url=auth_url, password=PASSWORD) if auth_url else "[api]\nauth = none\n"
+        if database_url is not None:
+            text += f"[database]\nconnection = {database_url}\n"
         conf.write_text(text)
         conf.chmod(0o600)
         self._conf = conf
@@ -80,6 +86,11 @@ class Accelerator:
         """Whether it is up."""
         return answers(f"{self.url}/readyz")
 
+    def crash(self) -> None:
+        """Kill it outright, and start it again."""
+        self.service.stop(signal_number=signal.SIGKILL)
+        self.service.start(self.answers)
+
     def conf_for_services(self) -> Path:
         """The same configuration for ``cantle.wsgi``, which has to be told where the database is."""
         conf = self._conf.with_suffix(".wsgi.conf")
@@ -88,7 +99,10 @@ class Accelerator:
         return conf
 
     def call(self, method: str, path: str, body: object = None) -> Any:
-        """One request to a Cantle that asks nobody; the parsed answer."""
+        """One request to a Cantle that asks nobody; the parsed answer.
+
+        :raises urllib.error.HTTPError: for an answer that is an error.
+        """
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"}, method=method)  # noqa: S310
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - our own loopback address

@@ -75,7 +75,7 @@ def accelerator(directory: Path, cloud: Cloud) -> Iterator[Accelerator]:
 @pytest.fixture(scope="session")
 def standalone(directory: Path, cloud: Cloud, neighbours: Neighbours) -> Iterator[Accelerator]:
     """A Cantle that asks nobody; command-line clients find it as the cloud ``standalone``."""
-    made = Accelerator(directory, "cantle-standalone", None)
+    made = Accelerator(directory, "cantle-standalone")
     cloud.write_clouds_yaml(directory / "clouds.yaml", standalone=(f"{made.url}/v2", neighbours.compute_url))
     with running(made.service, made.answers):
         yield made

@@ -1,4 +1,4 @@
-"""``python -m tests.real.prepare``: make ``.stack/venv`` with the real parts, or keep it when nothing asked for has changed.
+"""``python -m tests.real.prepare``: MariaDB from the distribution, and ``.stack/venv`` with the real parts; kept while nothing changes.
 
 Run by the checkout's own ``.venv``, whose pip installs into the new one: so the machine's Python needs no ensurepip.
 """
@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+from tests.real import mariadb
 from tests.real.places import CHECKOUT, HERE, OLDER, PYTHON, STACK, VENV
 
 #: What the tests ask for; everything that comes along is pinned in ``constraints.txt``.
@@ -48,6 +49,7 @@ def _pip(*arguments: str) -> None:
 
 def main() -> None:
     """Make the venv. Ends the program with a message when something cannot be installed; then the next run starts afresh."""
+    mariadb.install()
     wanted = _wanted()
     if _MARK.exists() and _MARK.read_text() == wanted:
         return

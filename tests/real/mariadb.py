@@ -1,0 +1,70 @@
+"""A MariaDB for one test run: the distribution's server, its data in a directory of ours, a port of its own."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.real.processes import Service, free_port, run
+
+#: The programs alone: these packages start nothing and configure nothing.
+PACKAGES = ("mariadb-server-core", "mariadb-client-core")
+_SBIN = {"PATH": f"{os.environ['PATH']}{os.pathsep}/usr/sbin"}
+
+
+def install() -> None:
+    """Install the distribution's programs when they are not there, as root; else say what is missing and end the program."""
+    if shutil.which("mariadbd", path=_SBIN["PATH"]):
+        return
+    print(f"test-real: installing {' '.join(PACKAGES)} …", flush=True)
+    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=600"]
+    for words in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
+        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        done = subprocess.run([*apt, *words], check=False, capture_output=True, text=True, env=env, timeout=600)
+        if done.returncode:
+            sys.exit(f"apt-get {' '.join(words)} failed; install {' '.join(PACKAGES)} yourself:\n{done.stderr[-2000:]}")
+
+
+class MariaDb:
+    """The server; its data is new."""
+
+    def __init__(self, directory: Path) -> None:
+        self._data = directory / "mariadb"
+        self._log = directory / "log"
+        self._port = free_port()
+        # Not beside the data: a socket's path has room for 107 characters.
+        self._socket = Path("/tmp") / f"cantle-mariadb-{self._port}.sock"  # noqa: S108 - a socket only; clients use the port
+        user = f"--user={getpass.getuser()}"
+        words = ["mariadbd", "--no-defaults", user, f"--datadir={self._data}", f"--socket={self._socket}"]
+        small = ["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=2"]
+        place = ["--bind-address=127.0.0.1", f"--port={self._port}", "--skip-name-resolve"]
+        self.service = Service("mariadb", [*words, *place, *small], self._log, env=_SBIN)
+
+    def create(self) -> None:
+        """Make the data directory."""
+        user = f"--user={getpass.getuser()}"
+        words = ["mariadb-install-db", "--no-defaults", user, f"--datadir={self._data}", "--skip-test-db"]
+        run([*words, "--auth-root-authentication-method=normal"], self._log / "mariadb-install-db.log", env=_SBIN)
+
+    def answers(self) -> bool:
+        """Whether it is up."""
+        with socket.socket(socket.AF_UNIX) as client:
+            return client.connect_ex(str(self._socket)) == 0
+
+    def new_database(self, name: str) -> str:
+        """The URL of a new database, with a user of that name."""
+        password = secrets.token_hex(8)
+        self._sql(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        self._sql(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED BY '{password}'")
+        self._sql(f"GRANT ALL ON {name}.* TO {name}@'127.0.0.1'")
+        return f"mariadb://{name}:{password}@127.0.0.1:{self._port}/{name}"
+
+    def _sql(self, statement: str) -> None:
+        words = ["mariadb", "--no-defaults", f"--socket={self._socket}", "--user=root", f"--execute={statement}"]
+        run(words, self._log / "mariadb-client.log")

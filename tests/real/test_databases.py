@@ -1,0 +1,115 @@
+"""The same Cantle on real database servers: migrations, concurrent binds, and a crash of the server in between."""
+
+from __future__ import annotations
+
+import urllib.error
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.postgres import Postgres
+from tests.real.accelerator import Accelerator, FakeDevice
+from tests.real.mariadb import MariaDb
+from tests.real.processes import running, wait_until
+
+ARQS = "/v2/accelerator_requests"
+
+
+@pytest.fixture(scope="module")
+def mariadb(directory: Path) -> Iterator[MariaDb]:
+    """A MariaDB that is up."""
+    made = MariaDb(directory)
+    made.create()
+    with running(made.service, made.answers):
+        yield made
+
+
+@pytest.fixture(scope="module", params=["postgresql", "mariadb"])
+def standalone(request: pytest.FixtureRequest, directory: Path) -> Iterator[Accelerator]:
+    """A Cantle on each kind of server, asking nobody."""
+    new_database: dict[str, Callable[[], str]] = {
+        "postgresql": lambda: Postgres.shared().new_database(),
+        "mariadb": lambda: request.getfixturevalue("mariadb").new_database("cantle"),
+    }
+    url = new_database[request.param]()
+    made = Accelerator(directory, f"cantle-on-{request.param}", database_url=url)
+    with running(made.service, made.answers):
+        yield made
+
+
+@pytest.fixture(scope="module")
+def device(standalone: Accelerator) -> FakeDevice:
+    """Its one device, of sixteen units."""
+    return FakeDevice.found(lambda method, path: standalone.call(method, f"/v2{path}"))
+
+
+def status(cantle: Accelerator, method: str, path: str, body: object = None) -> int:
+    """What a request comes to."""
+    try:
+        cantle.call(method, path, body)
+    except urllib.error.HTTPError as error:
+        return error.code
+    return 200
+
+
+def bind(device: FakeDevice, arq: str) -> dict[str, Any]:
+    """The body that binds an ARQ to an instance of its own."""
+    to = {"hostname": device.hostname, "device_rp_uuid": device.rp_uuid, "instance_uuid": str(uuid.uuid4())}
+    return {arq: [{"path": f"/{field}", "op": "add", "value": value} for field, value in to.items()]}
+
+
+def states(cantle: Accelerator) -> Counter[str]:
+    """How many ARQs are in which state."""
+    return Counter(arq["state"] for arq in cantle.call("GET", ARQS)["arqs"])
+
+
+def used(cantle: Accelerator) -> int:
+    """Units that are lent or being taken back."""
+    (row,) = cantle.call("GET", "/v1/capacity")["capacity"]
+    taken: int = row["used"]
+    return taken
+
+
+def test_of_many_who_want_a_unit_at_once_as_many_win_as_there_are_units(
+    standalone: Accelerator, device: FakeDevice
+) -> None:
+    groups = [{"resources:FPGA": "24", "trait:CUSTOM_FAKE_DEVICE": "required"}]
+    standalone.call("POST", "/v2/device_profiles", [{"name": "crowd", "groups": groups}])
+    arqs = [arq["uuid"] for arq in standalone.call("POST", ARQS, {"device_profile_name": "crowd"})["arqs"]]
+    assert len(arqs) == 24
+
+    with ThreadPoolExecutor(8) as pool:
+        came_to = list(pool.map(lambda arq: status(standalone, "PATCH", ARQS, bind(device, arq)), arqs))
+    assert Counter(came_to)[200] == 16
+    assert set(came_to) <= {200, 404, 409}
+    wait_until("sixteen are bound", lambda: states(standalone) == {"Bound": 16, "Initial": 8})
+    handles = [arq["attach_handle_uuid"] for arq in standalone.call("GET", ARQS)["arqs"] if arq["state"] == "Bound"]
+    assert len(set(handles)) == 16, "a unit was lent twice"
+
+    with ThreadPoolExecutor(8) as pool:
+        gone = list(pool.map(lambda arq: status(standalone, "DELETE", f"{ARQS}?arqs={arq}"), arqs))
+    assert set(gone) == {200}
+    wait_until("all units are back", lambda: used(standalone) == 0)
+    standalone.call("DELETE", "/v2/device_profiles/crowd")
+
+
+def test_a_crash_of_cantle_loses_nothing(standalone: Accelerator, device: FakeDevice) -> None:
+    groups = [{"resources:FPGA": "2", "trait:CUSTOM_FAKE_DEVICE": "required"}]
+    standalone.call("POST", "/v2/device_profiles", [{"name": "crash", "groups": groups}])
+    first, second = (arq["uuid"] for arq in standalone.call("POST", ARQS, {"device_profile_name": "crash"})["arqs"])
+    standalone.call("PATCH", ARQS, bind(device, first))
+    wait_until("the first is bound", lambda: states(standalone) == {"Bound": 1, "Initial": 1})
+    before = standalone.call("GET", f"{ARQS}/{first}")
+
+    standalone.crash()
+    assert standalone.call("GET", f"{ARQS}/{first}") == before
+    standalone.call("PATCH", ARQS, bind(device, second))
+    wait_until("both are bound", lambda: states(standalone) == {"Bound": 2})
+
+    standalone.call("DELETE", f"{ARQS}?arqs={first},{second}")
+    wait_until("all units are back", lambda: used(standalone) == 0)
+    standalone.call("DELETE", "/v2/device_profiles/crash")
