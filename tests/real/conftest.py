@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,28 @@ from tests.real.neighbours import Neighbours
 from tests.real.nova import RELEASES, NovaClient, client
 from tests.real.openstack_cli import FLAVOURS, OpenStackCli, command_line
 from tests.real.places import RUN, STACK
-from tests.real.processes import running
+from tests.real.processes import STARTED, running
+
+_LOG_SIZES = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Remember how long the services' logs were before a test."""
+    item.stash[_LOG_SIZES] = {service.name: service.log_size() for service in STARTED}
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a failure what the services wrote meanwhile."""
+    report = yield
+    if report.failed:
+        before = item.stash[_LOG_SIZES]
+        for service in STARTED:
+            if service.log_size() > before.get(service.name, 0):
+                report.sections.append((service.name, service.log_tail(since=before.get(service.name, 0))))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -42,6 +42,10 @@ def wait_until(what: str, condition: Callable[[], bool], *, seconds: float = 30.
         time.sleep(0.05)
 
 
+#: Every service started in this run, in order.
+STARTED: list[Service] = []
+
+
 class Service:
     """One program that runs while tests need it.
 
@@ -67,6 +71,8 @@ class Service:
     def start(self, ready: Callable[[], bool], *, seconds: float = 60.0) -> None:
         """Start it and wait until ``ready()``. Raises AssertionError with the end of its log when it dies or is too slow."""
         assert not self.running, f"{self.name} runs already"
+        if self not in STARTED:
+            STARTED.append(self)
         self.log.parent.mkdir(parents=True, exist_ok=True)
         # setpriv: should the test run itself be killed outright, the kernel ends its services too.
         argv = ["setpriv", "--pdeathsig", "KILL", *self._argv]
@@ -104,10 +110,14 @@ class Service:
         assert self._process is not None, f"{self.name} does not run"
         os.killpg(self._process.pid, number)
 
-    def log_tail(self, lines: int = 30) -> str:
-        """The end of its output, under a heading."""
-        text = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
-        return "\n".join([f"--- last {lines} lines of {self.log} ---", *text[-lines:]])
+    def log_size(self) -> int:
+        """Bytes it has written so far."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
+    def log_tail(self, lines: int = 30, *, since: int = 0) -> str:
+        """The end of what it has written after the first ``since`` bytes, under a heading."""
+        text = self.log.read_bytes()[since:].decode(errors="replace").splitlines() if self.log.exists() else []
+        return "\n".join([f"--- {self.log}, its last {lines} lines at most ---", *text[-lines:]])
 
 
 @contextlib.contextmanager

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import openstack.connection
 import pytest
 import requests
 from keystoneauth1 import discover, session
@@ -51,6 +52,13 @@ def test_keystoneauth_discovers_version_and_microversions(cloud: Cloud, region: 
     assert (data.min_microversion, data.max_microversion) == ((2, 0), (2, 3))
     assert data.url is not None
     assert data.url.rstrip("/") == {"Unversioned": f"{data.catalog_url}/v2"}.get(region, data.catalog_url)
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # openstacksdk's own
+@pytest.mark.parametrize("region", ["RegionOne", "Unversioned", "Mounted"])
+def test_openstacksdk_finds_it_too(cloud: Cloud, region: str, fake: FakeDevice) -> None:
+    with openstack.connection.Connection(session=cloud.session("admin"), region_name=region) as connection:
+        assert [device.uuid for device in connection.accelerator.devices()] == [fake.device_uuid]
 
 
 @pytest.mark.parametrize("region", ["RegionOne", "Mounted"])
