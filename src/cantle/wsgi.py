@@ -9,31 +9,34 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NoReturn
 
 from oslo_config import cfg
 
-from cantle.api import logs, request_id
+from cantle.api import admission, logs
 from cantle.api.app import agents_app, public_app
-from cantle.api.frame import refuse
+from cantle.api.frame import Frame, WsgiApp
 from cantle.conf import api, files
 from cantle.errors import CantleError, Unavailable
 from cantle.store.database import Database
 
 _log = logging.getLogger(__name__)
 
-_NOT_STARTED = Unavailable("not-started", "This service cannot start with its configuration; its log says why.")
 
-_WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
+def _refuse(environ: dict[str, Any], start_response: Any) -> NoReturn:  # noqa: ARG001 (WSGI)
+    raise Unavailable("not-started", "This service cannot start with its configuration; its log says why.")
 
 
-class _Lazy:
+_not_started = Frame(_refuse, admission.anyone)
+
+
+class Lazy:
     """A WSGI application made at its first request. While it cannot be made, requests are answered 503, and each tries again."""
 
-    def __init__(self, make: Callable[[cfg.ConfigOpts], _WsgiApp]) -> None:
+    def __init__(self, make: Callable[[cfg.ConfigOpts], WsgiApp]) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._app: _WsgiApp | None = None
+        self._app: WsgiApp | None = None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """WSGI."""
@@ -41,14 +44,16 @@ class _Lazy:
             app = self.load()
         except CantleError as error:
             _log.error("This service cannot start: %s (%s)", error.message, error.code)
-            return refuse(environ, start_response, _NOT_STARTED, request_id.assign(environ))
+            app = _not_started
         return app(environ, start_response)
 
-    def load(self) -> _WsgiApp:
+    def load(self) -> WsgiApp:
         """The application, made now if it is not yet. For servers' post-fork hooks, so that a bad configuration shows at start.
 
         :raises cantle.errors.CantleError: what is wrong with the configuration or the database.
         """
+        if self._app is not None:
+            return self._app
         with self._lock:
             if self._app is None:
                 conf = files.read(*files.usual_places())
@@ -59,15 +64,17 @@ class _Lazy:
 
 
 # The schema is not looked at here: with the database away the process is up and says so at /healthz, but not at /readyz.
-def _make_public(conf: cfg.ConfigOpts) -> _WsgiApp:
+def make_public(conf: cfg.ConfigOpts) -> WsgiApp:
+    """The clients' application."""
     settings = api.public_settings(conf)
     return public_app(Database.open(api.database_url(conf), check=False), settings)
 
 
-def _make_agents(conf: cfg.ConfigOpts) -> _WsgiApp:
+def make_agents(conf: cfg.ConfigOpts) -> WsgiApp:
+    """The agents' application."""
     settings = api.agents_settings(conf)
     return agents_app(Database.open(api.database_url(conf), check=False), settings)
 
 
-application = _Lazy(_make_public)
-agents = _Lazy(_make_agents)
+application = Lazy(make_public)
+agents = Lazy(make_agents)

@@ -28,7 +28,7 @@ class Frame:
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """WSGI."""
         name = request_id.assign(environ)
-        REQUEST_ID.set(name)
+        token = REQUEST_ID.set(name)
         started = time.perf_counter()
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
@@ -41,14 +41,15 @@ class Frame:
             self._admit(environ)
             return self._app(environ, start)
         except CantleError as error:
-            return refuse(environ, start, error, name)
+            return _refuse(environ, start, error, name)
         except Exception:  # noqa: BLE001 (the last line: a server would show the traceback, or a bare 500 without an id)
             _log.exception("%s %s failed", environ["REQUEST_METHOD"], environ.get("PATH_INFO"))
-            return refuse(environ, start, fault.internal(name), name)
+            return _refuse(environ, start, fault.internal(name), name)
+        finally:
+            REQUEST_ID.reset(token)
 
 
-def refuse(environ: dict[str, Any], start: Any, error: CantleError, name: str) -> Iterable[bytes]:
-    """Answer ``error`` for the request called ``name``."""
+def _refuse(environ: dict[str, Any], start: Any, error: CantleError, name: str) -> Iterable[bytes]:
     body, content_type = fault.render(environ.get("PATH_INFO", ""), error, name)
     headers = [*fault.headers(error).items(), ("Content-Type", content_type), ("Content-Length", str(len(body)))]
     start(fault.status_line(error.status), headers)

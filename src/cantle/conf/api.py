@@ -186,7 +186,7 @@ def _checked(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
         for option in options:
             try:
                 _ = conf[option.dest] if group is None else conf[group][option.dest]
-            except (cfg.ConfigFileValueError, cfg.TemplateSubstitutionError, ValueError) as error:
+            except (cfg.Error, ValueError) as error:
                 raise BadConfig(
                     "bad-option", f"[{group or 'DEFAULT'}] {option.name} is not acceptable: {error}."
                 ) from error

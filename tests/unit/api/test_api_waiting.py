@@ -1,0 +1,121 @@
+"""Requests that wait: woken by what they wait for, never more of them than there are places, and answered when the server stops."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import falcon.testing
+import pytest
+from tests.stories.hosts import HOSTS
+from tests.stories.world import World, fresh_database
+
+from cantle.api.parking import RETRY_AFTER, Parking, retry_after
+from cantle.api.settings import Settings
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    """One host with two cards, a profile, and two places for requests that wait."""
+    db = fresh_database(tmp_path)
+    world = World(db, Settings(parked_slots=2))
+    for host, report in HOSTS["two-cards"].items():
+        world.call("PUT", f"/v1/hosts/{host}/inventory", body=report, agent=True)
+    world.call("POST", "/v2/device_profiles", body=[{"name": "vgpu", "groups": [{"resources:VGPU": "1"}]}])
+    yield world
+    db.close()
+
+
+@pytest.fixture
+def threads() -> Iterator[ThreadPoolExecutor]:
+    """Callers."""
+    with ThreadPoolExecutor(8) as executor:
+        yield executor
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for a condition, at most 20 s."""
+    tick = threading.Event()
+    for _ in range(2000):
+        if true():
+            return
+        tick.wait(0.01)
+    raise AssertionError("it never came true")
+
+
+def parked(world: World) -> int:
+    """How many requests wait now."""
+    return sum(len(waiters) for waiters in world.db.wakeups._waiters.values())
+
+
+def work(world: World, generation: int, wait: int = 60) -> falcon.testing.Result:
+    """An agent's question for work."""
+    return world.call("GET", f"/v1/hosts/h1/work?generation={generation}&wait={wait}", agent=True)
+
+
+def test_an_agent_that_waits_hears_of_new_work_at_once(world: World, threads: ThreadPoolExecutor) -> None:
+    now = work(world, 0).json["generation"]
+    waiting = threads.submit(work, world, now)
+    until(lambda: parked(world) == 1)
+    world.call("POST", "/v1/leases", body={"profile": "vgpu"})
+    answer = waiting.result(20)
+    assert answer.json["generation"] > now
+    assert len(answer.json["wanted"]) == 1
+
+
+def test_one_who_waits_for_a_lease_is_told_when_it_is_ready(world: World, threads: ThreadPoolExecutor) -> None:
+    lease = world.call("POST", "/v1/leases", body={"profile": "vgpu"}).json["uuid"]
+    waiting = threads.submit(world.call, "GET", f"/v1/leases/{lease}?wait=60")
+    until(lambda: parked(world) == 1)
+    wanted = work(world, 0).json
+    results: list[dict[str, Any]] = [{"uuid": unit["uuid"], "outcome": "ready"} for unit in wanted["wanted"]]
+    body = {"agent_start": "s1", "generation": wanted["generation"], "results": results}
+    assert world.call("POST", "/v1/hosts/h1/results", body=body, agent=True).status_code == 204
+    assert waiting.result(20).json["state"] == "active"
+
+
+def test_when_all_places_are_taken_the_next_is_sent_away_and_a_place_that_is_left_is_free(
+    world: World, threads: ThreadPoolExecutor
+) -> None:
+    now = work(world, 0).json["generation"]
+    waiting = [threads.submit(work, world, now) for _ in range(2)]
+    until(lambda: parked(world) == 2)
+    turned_away = work(world, now)
+    assert (turned_away.status_code, turned_away.headers["x-cantle-error-code"]) == (503, "no-waiting-place")
+    assert RETRY_AFTER[0] <= int(turned_away.headers["retry-after"]) <= RETRY_AFTER[1]
+    assert work(world, now - 1, wait=0).status_code == 200
+    world.call("POST", "/v1/leases", body={"profile": "vgpu"})
+    assert [answer.result(20).status_code for answer in waiting] == [200, 200]
+    later = threads.submit(work, world, work(world, 0).json["generation"])
+    until(lambda: parked(world) == 1)
+    world.db.wakeups.stop()
+    assert later.result(20).status_code == 200
+
+
+def test_a_server_that_stops_answers_all_who_wait(world: World, threads: ThreadPoolExecutor) -> None:
+    now = work(world, 0).json["generation"]
+    waiting = threads.submit(work, world, now)
+    until(lambda: parked(world) == 1)
+    world.db.wakeups.stop()
+    assert waiting.result(20).json["generation"] == now
+
+
+def test_a_place_is_given_back_whatever_happens() -> None:
+    parking = Parking(1)
+
+    def fail_while_parked() -> None:
+        with parking.place() as free, parking.place() as second:
+            assert (free, second) == (True, False)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail_while_parked()
+    with parking.place() as again:
+        assert again
+
+
+def test_those_sent_away_are_spread_over_time() -> None:
+    assert len({retry_after() for _ in range(200)}) > 1

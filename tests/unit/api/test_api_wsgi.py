@@ -1,0 +1,147 @@
+"""The entry points that WSGI servers load, each in an interpreter of its own, as they do."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import falcon.testing
+import pytest
+
+from cantle import wsgi
+from cantle.api.logs import configure
+from cantle.store.migrate import upgrade
+
+ASK = """
+import json, sys
+import falcon.testing
+import cantle.wsgi
+assert not cantle.wsgi.application._app, "made before it was asked for"
+app = getattr(cantle.wsgi, sys.argv[1])
+answers = []
+for path in sys.argv[2:]:
+    answer = falcon.testing.simulate_get(app, path, remote_addr="127.0.0.1", headers={"Host": "127.0.0.1"})
+    answers.append([answer.status_code, answer.headers.get("x-cantle-error-code"), answer.headers.get("x-openstack-request-id", "")[:4]])
+print(json.dumps(answers))
+"""
+
+
+def ask(config: Path, entry: str, *paths: str) -> tuple[list[Any], str]:
+    """Status, code and the start of the request id for each path; and what was logged."""
+    env = {**os.environ, "CANTLE_CONFIG": str(config)}
+    done = subprocess.run(
+        [sys.executable, "-c", ASK, entry, *paths], env=env, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout), done.stderr
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration file with a migrated database."""
+    url = f"sqlite:///{tmp_path}/cantle.db"
+    upgrade(url)
+    file = tmp_path / "cantle.conf"
+    file.write_text(f"[database]\nconnection = {url}\n")
+    return file
+
+
+def test_clients_are_answered_as_configured(config: Path) -> None:
+    answers, log = ask(config, "application", "/readyz", "/v2/devices", "/v1/hosts/h1/work")
+    assert answers == [[200, None, "req-"], [200, None, "req-"], [404, "no-such-path", "req-"]]
+    assert "Authentication is off" in log
+    assert "GET /v2/devices 200" in log
+
+
+def test_agents_are_answered_as_configured(config: Path) -> None:
+    assert ask(config, "agents", "/readyz", "/v1/hosts/h1/work")[0] == [
+        [200, None, "req-"],
+        [404, "host-not-found", "req-"],
+    ]
+    config.write_text(config.read_text() + "[agents]\ntoken = s3cret\n")
+    assert ask(config, "agents", "/v1/hosts/h1/work")[0] == [[401, "agent-token-missing", "req-"]]
+
+
+def test_a_directory_of_files_overrides_the_file(config: Path) -> None:
+    directory = config.parent / "cantle.conf.d"
+    directory.mkdir()
+    (directory / "10-json.conf").write_text("[DEFAULT]\nuse_json = true\n")
+    (directory / "20-text.conf").write_text("[api]\nmax_page = 7\n")
+    _, log = ask(Path(f"{config}:{directory}"), "application", "/v2/devices")
+    lines = [json.loads(line) for line in log.splitlines()]
+    (access,) = [line for line in lines if line["logger"] == "cantle.api.access"]
+    assert (access["method"], access["path"], access["status"]) == ("GET", "/v2/devices", 200)
+    assert access["request_id"].startswith("req-")
+    assert access["duration_ms"] >= 0
+
+
+def test_a_database_that_is_not_migrated_is_not_ready_but_the_process_is_up(tmp_path: Path) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text(f"[database]\nconnection = sqlite:///{tmp_path}/empty.db\n")
+    answers, _ = ask(file, "application", "/healthz", "/readyz", "/v2/devices")
+    assert [status for status, _, _ in answers] == [200, 503, 503]
+    assert answers[2][1].startswith("database-")
+
+
+@pytest.fixture
+def logs_restored() -> Iterator[None]:
+    """Making an application turns the logs of its process to standard error."""
+    root = logging.getLogger()
+    before = (list(root.handlers), root.level)
+    yield
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+
+
+@pytest.mark.usefixtures("logs_restored")
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("", "database-not-configured"),
+        ("[api]\nauth = magic\n", "bad-option"),
+        ("[api]\nauth = keystone\n[database]\nconnection = sqlite:///x.db\n", "keystone-not-configured"),
+        ("[database]\nconnection = oracle://x\n", "bad-database-url"),
+        ("this is no ini file\n", "config-file-malformed"),
+        (None, "config-file-missing"),
+    ],
+)
+def test_a_configuration_that_cannot_be_used_is_503_and_the_log_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: str | None, why: str
+) -> None:
+    file = tmp_path / "cantle.conf"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("CANTLE_CONFIG", str(file))
+    configure(as_json=False)
+    answer = falcon.testing.simulate_get(wsgi.Lazy(wsgi.make_public), "/v2/devices")
+    assert (answer.status_code, answer.headers["x-cantle-error-code"]) == (503, "not-started")
+    assert answer.headers["x-openstack-request-id"].startswith("req-")
+    log = capsys.readouterr().err
+    assert why in log
+    assert "Traceback" not in log
+
+
+@pytest.mark.usefixtures("logs_restored")
+def test_a_configuration_that_was_mended_is_taken_at_the_next_request(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CANTLE_CONFIG", str(config))
+    good = config.read_text()
+    config.write_text("[api]\nauth = magic\n")
+    app = wsgi.Lazy(wsgi.make_public)
+    assert falcon.testing.simulate_get(app, "/healthz", remote_addr="127.0.0.1").status_code == 503
+    config.write_text(good)
+    local = {"Host": "127.0.0.1"}
+    assert falcon.testing.simulate_get(app, "/healthz", remote_addr="127.0.0.1", headers=local).status_code == 200
+    assert app.load() is app.load()
+
+
+def test_the_policy_file_lies_beside_the_configuration(config: Path) -> None:
+    (config.parent / "policy.yaml").write_text('"cyborg:device:get_all": "!"\n')
+    answers, _ = ask(config, "application", "/v2/devices", "/v2/deployables")
+    assert answers == [[403, "policy-denied", "req-"], [200, None, "req-"]]
