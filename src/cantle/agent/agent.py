@@ -148,8 +148,8 @@ class Agent:
 
     def _pause(self, error: CantleError, away: Backoff) -> None:
         """After a failed round: whatever it was about is done again from the beginning."""
-        if self._stop.is_set() or self._changed.is_set():
-            return  # a waiting call was ended by us
+        if self._stop.is_set() or error.code == "wait-interrupted":
+            return
         if error.code in _UNKNOWN:
             self._look_at = 0.0
         asked = error.details.get("retry_after")

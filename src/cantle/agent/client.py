@@ -37,7 +37,7 @@ Answer = TypeVar("Answer")
 
 
 class _Interrupted(ConnectionError):
-    """We ended the call ourselves."""
+    """A call that waited was ended by ourselves."""
 
 
 class _Fault(msgspec.Struct):
@@ -91,7 +91,7 @@ class Client:
         self._call("POST", "results", results, None)
 
     def interrupt(self) -> None:
-        """End the call that waits, or if none does, the next one that would: it raises ``server-away``. Calls that do not wait go on."""
+        """End the call that waits or, if none does, the next one that would: it raises ``wait-interrupted``. Other calls go on."""
         with self._lock:
             self._interrupted = True
             if self._waiting is not None:
@@ -111,6 +111,9 @@ class Client:
         data = None if body is None else msgspec.json.encode(body)
         try:
             answer = self._kept(method, path, data, seconds)
+        except _Interrupted as error:
+            self._connection.close()
+            raise Unavailable("wait-interrupted", str(error)) from error
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise Unavailable(

@@ -98,7 +98,7 @@ class Hands:
 
     def _take_back_whole(self, root: Root, step: Step, undo: Undo) -> None:
         address = PciAddress.parse(step.target)
-        if pci.function(root, address) is not None:
+        if root.exists(f"{pci.DEVICES}/{address}"):  # a card that was pulled out is held by nobody
             known = self.memory.taken.get(step.target, ())
             vfio.apply(root, vfio.plan_release(root, units.find(root, address), known), undo)
         self._take(step.target, ())

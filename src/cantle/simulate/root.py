@@ -7,6 +7,7 @@ it again, in this process or another, finds what was there.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -64,17 +65,19 @@ class SimulatedRoot(Root):
                 fault = self._due(rel)
                 if fault is not None and not fault.after:
                     _fail(fault, rel)
-                self.kernel.written(os.path.relpath(os.path.realpath(self._locate(rel)), self.path), text)
+                self.kernel.written(self._without_links(rel), text)
                 self.written.append((rel, text))
                 if fault is not None:
                     _fail(fault, rel)
             except OSError as error:
-                raise HostError(
-                    "host-write-failed",
-                    f"cannot write {self.host_path(rel)}: {error.strerror}",
-                    path=self.host_path(rel),
-                    errno=error.errno,
-                ) from error
+                raise self.failed("write", rel, error) from error
+
+    def _without_links(self, rel: str) -> str:
+        """The path by which the kernel knows a file, whatever links lead there."""
+        place = os.path.realpath(self._tree.place(rel))
+        if os.path.commonpath((place, self.path)) != self.path:
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES), place)
+        return os.path.relpath(place, self.path)
 
     def fail(self, error: int | BaseException, ending: str = "", *, nth: int = 1, after: bool = False) -> None:
         """Let one coming write fail, for tests.

@@ -170,6 +170,8 @@ def test_files_that_are_not_there_or_not_writable_say_so(t4: simulate.SimulatedR
     assert refused(lambda: t4.write(f"{TYPES}/nvidia-999/create", FIRST)) == errno.ENOENT
     assert refused(lambda: t4.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")) == errno.ENOENT
     assert refused(lambda: t4.write(f"{TYPES}/nvidia-223/name", "x")) == errno.EACCES
+    with pytest.raises(HostError):
+        t4.write("../outside", "x")
 
 
 def driver(root: simulate.SimulatedRoot, address: str) -> str | None:
