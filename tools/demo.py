@@ -96,7 +96,7 @@ class Demo:
 
     def scan(self) -> None:
         """Look at the hardware."""
-        show(f"cantle scan --root {relative(TREE)}")
+        show(f"cantle scan --root {relative(TREE)} -c address -c name -c mode -c verdict")
         rows = ask(f"cantle scan --root {relative(TREE)}")
         card: dict[str, Any] = next((row for row in rows if row["address"] == CARD), {})
         expect((card.get("vendor_id"), card.get("device_id")) == ("10de", "1eb8"), f"no Tesla T4 at {CARD}", rows)
@@ -230,8 +230,7 @@ def show(line: str) -> str:
     """Run a command as a person would, showing it and what it prints; its standard output."""
     print(f"$ {line}", flush=True)
     done = run(shlex.split(line), stderr=subprocess.STDOUT)
-    if done.stdout.strip():
-        print(indent(done.stdout))
+    print(indent(done.stdout if done.stdout.strip() else "(nothing)"))
     if done.returncode != 0:
         raise StepFailed(f"'{line}' ended with exit code {done.returncode}.")
     return done.stdout

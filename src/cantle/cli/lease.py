@@ -86,7 +86,7 @@ def list_(everything: bool, fmt: str, chosen: tuple[str, ...]) -> None:
       cantle lease list --all -o json
     """
     rows = connect().get("/v1/leases", {"include_released": "true" if everything else None})["leases"]
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No leases.")
+    print_rows([_short(row, fmt) for row in rows], COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No leases.")
 
 
 @lease.command("show")
@@ -160,10 +160,12 @@ def _reasons(found: dict[str, Any]) -> str:
 
 
 def _print(found: dict[str, Any], fmt: str, chosen: Sequence[str]) -> None:
-    """A lease as a record; in a table each request is one line."""
-    if fmt in ("table", "wide") and not chosen:
-        short = [
-            f"{arq['uuid']} {arq['state']} {arq.get('attach_handle_uuid') or ''}".rstrip() for arq in found["arqs"]
-        ]
-        found = {**found, "arqs": short}
-    print_record(found, fmt, columns=[name for name in found if name not in ("links", "id")], chosen=chosen)
+    print_record(_short(found, fmt), fmt, chosen=chosen)
+
+
+def _short(found: dict[str, Any], fmt: str) -> dict[str, Any]:
+    """The lease with each of its requests as one word group, where people read it: uuid, state, uuid of what is attached."""
+    if fmt in ("json", "yaml"):
+        return found
+    arqs = [f"{arq['uuid']} {arq['state']} {arq['attach_handle_uuid'] or ''}".rstrip() for arq in found["arqs"]]
+    return {**found, "arqs": arqs}

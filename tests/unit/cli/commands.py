@@ -28,11 +28,15 @@ def _below(group: click.Group, prefix: str) -> Iterator[tuple[str, click.Command
 
 
 def examples(command: click.Command) -> list[list[str]]:
-    """The arguments of each line ``cantle …`` in a command's help; pipes and what feeds them are left out."""
-    lines = [line.strip() for line in inspect.cleandoc(command.help or "").splitlines()]
+    """The arguments of each ``cantle`` in the example lines of a command's help; what it is piped from or to is left out."""
     found = []
-    for line in lines:
-        words = shlex.split(line.split("|")[-1].strip() if "| cantle" in line else line.split("|")[0].strip())
-        if words[:1] == ["cantle"]:
-            found.append(words[1:])
+    for line in inspect.cleandoc(command.help or "").splitlines():
+        if not line.startswith("  ") or "cantle " not in line:
+            continue
+        words = shlex.split(line)
+        ends = [place for place, word in enumerate(words) if word == "|"]
+        parts = [
+            words[begin:end] for begin, end in zip([0, *(end + 1 for end in ends)], [*ends, len(words)], strict=True)
+        ]
+        found += [part[1:] for part in parts if part[0] == "cantle"]
     return found
