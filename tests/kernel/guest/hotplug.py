@@ -14,7 +14,7 @@ HOT = machine.address("hot")
 
 @contextmanager
 def pulled(host: Host) -> Iterator[None]:
-    """The card is out inside the ``with`` block, and back on its driver after it."""
+    """The card is out inside the ``with`` block, and back after it."""
     pull(host)
     try:
         yield
@@ -29,8 +29,8 @@ def pull(host: Host) -> None:
 
 
 def put_back(host: Host) -> None:
-    """Returns when the card's driver has it again."""
+    """Returns when a driver has the card again."""
     (card,) = (card for card in machine.CARDS if card.name == "hot")
     (function,) = card.functions
     host.ask("device_add", driver=function.device, id="hot", bus=machine.port_of("hot"), addr="0.0")
-    sysfs.until(lambda: sysfs.driver(HOT) == machine.NVIDIA_DRIVER, f"{HOT} is back on its driver")
+    sysfs.until(lambda: sysfs.driver(HOT) is not None, f"{HOT} is back on a driver")

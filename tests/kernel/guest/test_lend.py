@@ -6,80 +6,49 @@ import errno
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from tests.kernel.guest import configuration, sysfs
 from tests.kernel.guest.command import cantle, run
 from tests.kernel.guest.configuration import T4
 from tests.kernel.guest.holder import holding
-from tests.kernel.guest.server import Server
+from tests.kernel.guest.hotplug import HOT, pulled
+from tests.kernel.guest.world import World, handles
+from tests.kernel.lab.inside import Host
 from tests.kernel.lab.machine import address
 
 TRAIT = "CUSTOM_NVIDIA_1EB8_T4_2B"
 FAIL_CREATE = Path("/sys/module/labgpu/parameters/fail_create")
 
 
-class World:
-    """A server with its configuration and state, which can be started again on the same."""
-
-    def __init__(self, folder: Path) -> None:
-        self._state = folder / "state"
-        self._config = configuration.write(folder)
-        self.server = Server(self._state, self._config)
-
-    def restart(self) -> None:
-        """Starts a new server on the state of the one that has ended."""
-        self.server = Server(self._state, self._config)
-
-
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory, cards: None) -> Iterator[World]:
-    world = World(tmp_path_factory.mktemp("world"))
-    sysfs.until(lambda: T4 in capacity(), "the agent's first report", 60)
+    folder = tmp_path_factory.mktemp("world")
+    world = World(folder / "state", configuration.write(folder))
+    sysfs.until(lambda: T4 in world.capacity(), "the agent's first report")
     for name, group in {
-        "slice": f"resources:VGPU=1,trait:{TRAIT}=required",
-        "serial": "resources:VGPU=1,trait:CUSTOM_MDEV_MTTY_DUAL_PORT_SERIAL=required",
-        "screen": "resources:CUSTOM_SCREEN=1",
-        "picture": "resources:CUSTOM_PICTURE=1",
+        "slice": {"resources:VGPU": "1", f"trait:{TRAIT}": "required"},
+        "serial": {"resources:VGPU": "1", "trait:CUSTOM_MDEV_MTTY_DUAL_PORT_SERIAL": "required"},
+        "screen": {"resources:CUSTOM_SCREEN": "1"},
+        "picture": {"resources:CUSTOM_PICTURE": "1"},
+        "hot": {"resources:PGPU": "1", "trait:CUSTOM_NVIDIA_2230": "required"},
+        "whole": {"resources:PGPU": "1", "trait:CUSTOM_NVIDIA_2204": "required"},
     }.items():
-        cantle("profile", "create", name, "--group", group)
+        world.profile(name, group)
     yield world
     assert world.server.stop() == 0
 
 
-def capacity() -> dict[str, dict[str, Any]]:
-    """What can be lent, by the device's address."""
-    return {row["device_address"]: row for row in cantle("capacity")}
-
-
-def numbers(at: str) -> tuple[int, int, int]:
-    """Total, used and free of a device."""
-    row = capacity()[at]
-    return row["total"], row["used"], row["free"]
-
-
-def lend(profile: str, *options: str) -> dict[str, Any]:
-    """An active lease, as the command prints it."""
-    lease: dict[str, Any] = cantle("lease", "create", profile, "--wait", *options)
-    assert lease["state"] == "active"
-    return lease
-
-
-def handles(lease: dict[str, Any]) -> list[str]:
-    """Uuids of a lease's attach handles."""
-    return [arq["attach_handle_uuid"] for arq in lease["arqs"]]
-
-
-def give_back(*leases: dict[str, Any]) -> None:
-    for lease in leases:
-        run("lease", "release", lease["uuid"])
-    for lease in leases:
-        run("lease", "release", lease["uuid"], "--wait", "--timeout", "60")
+@pytest.fixture(autouse=True)
+def nothing_lent(world: World) -> Iterator[None]:
+    """A test that fails leaves its leases behind; the next one starts without."""
+    yield
+    world.give_back_all()
 
 
 def test_the_host_s_cards_are_offered_as_the_configuration_says(world: World) -> None:
-    offered = {at: (row["resource_class"], row["total"], row["free"]) for at, row in capacity().items()}
+    offered = {row["device_address"]: (row["resource_class"], row["total"], row["free"]) for row in cantle("capacity")}
     whole = {address(name): ("PGPU", 1, 1) for name in ("t4-second", "a40", "geforce", "hot")}
     cut = {
         T4: ("VGPU", 8, 8),
@@ -102,18 +71,32 @@ def test_the_host_s_cards_are_offered_as_the_configuration_says(world: World) ->
 def test_a_lease_is_one_real_mediated_device_with_the_handle_s_uuid_and_its_release_takes_it_away(
     world: World, profile: str, parent: str, type_id: str
 ) -> None:
-    before = numbers(parent)
-    lease = lend(profile, "--workload", "vm1")
+    before = world.numbers(parent)
+    lease = world.lend(profile, "--workload", "vm1")
     (handle,) = handles(lease)
     assert sysfs.mdevs() == {handle}
     assert (sysfs.MDEVS / handle / "mdev_type").resolve().name == type_id
     assert (sysfs.MDEVS / handle).resolve().parent.name == parent
-    assert numbers(parent) == (before[0], before[1] + 1, before[2] - 1)
-    assert f"<address uuid='{handle}'/>" in run("lease", "xml", lease["uuid"]).replace('"', "'")
+    assert world.numbers(parent) == (before[0], before[1] + 1, before[2] - 1)
+    hostdev = ElementTree.fromstring(run("lease", "xml", lease["uuid"]))  # noqa: S314 - our own command's words
+    assert (hostdev.get("type"), [one.get("uuid") for one in hostdev.iter("address")]) == ("mdev", [handle])
 
-    give_back(lease)
+    world.give_back(lease)
     assert sysfs.mdevs() == set()
-    assert numbers(parent) == before
+    assert world.numbers(parent) == before
+
+
+def test_a_whole_card_goes_to_vfio_pci_with_its_audio_and_comes_back_to_both_drivers(world: World) -> None:
+    card, audio = address("geforce"), address("geforce", 1)
+    lease = world.lend("whole")
+    assert [sysfs.driver(at) for at in (card, audio)] == ["vfio-pci", "vfio-pci"]
+    assert world.numbers(card) == (1, 1, 0)
+    (arq,) = lease["arqs"]
+    assert arq["attach_handle_info"] == {"domain": "0000", "bus": card[5:7], "device": "00", "function": "0"}
+
+    world.give_back(lease)
+    assert [sysfs.driver(at) for at in (card, audio)] == ["nvidia", "snd_hda_intel"]
+    assert world.numbers(card) == (1, 0, 1)
 
 
 def test_nova_s_calls_bind_and_unbind_a_real_unit(world: World) -> None:
@@ -121,7 +104,7 @@ def test_nova_s_calls_bind_and_unbind_a_real_unit(world: World) -> None:
     status, made = call("POST", "/v2/accelerator_requests", {"device_profile_name": "slice"})
     assert status == 201
     (arq,) = made["arqs"]
-    provider = capacity()[T4]["rp_uuid"]
+    provider = world.capacity()[T4]["rp_uuid"]
     instance = str(uuid.uuid4())
     wanted = {"hostname": "labguest", "device_rp_uuid": provider, "instance_uuid": instance}
     patch = {arq["uuid"]: [{"path": f"/{key}", "op": "add", "value": value} for key, value in wanted.items()]}
@@ -141,75 +124,85 @@ def test_nova_s_calls_bind_and_unbind_a_real_unit(world: World) -> None:
 
 
 def test_a_whole_card_s_worth_is_lent_and_the_next_is_refused_without_touching_the_host(world: World) -> None:
-    leases = [lend("slice", "--count", "8")]
-    assert len(sysfs.mdevs()) == 8 == len(set(handles(leases[0])))
-    assert numbers(T4) == (8, 8, 0)
+    lease = world.lend("slice", "--count", "8")
+    assert len(sysfs.mdevs()) == 8 == len(set(handles(lease)))
+    assert world.numbers(T4) == (8, 8, 0)
     status, problem = world.server.call("POST", "/v1/leases", {"profile": "slice"})
     assert (status, problem["status"]) == (409, 409)
     assert len(sysfs.mdevs()) == 8
-    give_back(*leases)
+    world.give_back(lease)
 
 
 def test_what_somebody_else_makes_is_noticed_and_not_offered(world: World) -> None:
     foreign = str(uuid.uuid4())
     sysfs.write(sysfs.PARENTS / T4 / "mdev_supported_types/nvidia-223/create", foreign)
     try:
-        sysfs.until(lambda: numbers(T4) == (7, 0, 7), "the stranger's device is counted")
+        sysfs.until(lambda: world.numbers(T4) == (7, 0, 7), "the stranger's device is counted")
     finally:
         sysfs.write(sysfs.MDEVS / foreign / "remove", "1")
-    sysfs.until(lambda: numbers(T4) == (8, 0, 8), "it is noticed that the stranger's device is gone")
+    sysfs.until(lambda: world.numbers(T4) == (8, 0, 8), "it is noticed that the stranger's device is gone")
 
 
 def test_a_card_whose_driver_refuses_fails_the_lease_with_the_kernel_s_answer_and_the_next_works(world: World) -> None:
     sysfs.write(FAIL_CREATE, str(errno.EIO))
     try:
         failed = world.server.call("POST", "/v1/leases", {"profile": "slice"})[1]
-        sysfs.until(lambda: show(failed)["state"] == "failed", "the lease fails")
+        world.wait_for(failed, "failed")
     finally:
         sysfs.write(FAIL_CREATE, "0")
-    (arq,) = show(failed)["arqs"]
+    (arq,) = world.lease(failed)["arqs"]
     assert arq["state"] == "BindFailed"
     assert sysfs.mdevs() == set()
-    give_back(failed)
-    lease = lend("slice")
+    world.give_back(failed)
+    lease = world.lend("slice")
     assert sysfs.mdevs() == set(handles(lease))
-    give_back(lease)
-    assert numbers(T4) == (8, 0, 8)
-
-
-def show(lease: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = cantle("lease", "show", lease["uuid"])
-    return found
+    world.give_back(lease)
+    assert world.numbers(T4) == (8, 0, 8)
 
 
 def test_a_unit_that_a_guest_still_holds_is_taken_back_as_soon_as_it_lets_go(world: World) -> None:
-    lease = lend("slice")
+    lease = world.lend("slice")
     (handle,) = handles(lease)
     with holding(handle):
         run("lease", "release", lease["uuid"])
-        sysfs.until(lambda: show(lease)["state"] == "releasing", "the release has begun")
+        world.wait_for(lease, "releasing")
         assert sysfs.mdevs() == {handle}
-        assert numbers(T4)[1] == 1
-    sysfs.until(lambda: show(lease)["state"] == "released", "the release is done")
+        assert world.numbers(T4)[1] == 1
+    world.wait_for(lease, "released")
     assert sysfs.mdevs() == set()
 
 
 def test_a_server_that_is_killed_finds_its_lease_again(world: World) -> None:
-    lease = lend("slice")
+    lease = world.lend("slice")
     world.server.kill()
     assert sysfs.mdevs() == set(handles(lease))
     world.restart()
-    assert show(lease)["state"] == "active"
+    assert world.lease(lease)["state"] == "active"
     assert sysfs.mdevs() == set(handles(lease))
-    give_back(lease)
+    world.give_back(lease)
     assert sysfs.mdevs() == set()
 
 
 def test_a_unit_that_vanishes_while_the_server_is_away_is_made_again_under_its_uuid(world: World) -> None:
-    lease = lend("slice")
+    lease = world.lend("slice")
     (handle,) = handles(lease)
     assert world.server.stop() == 0
     sysfs.write(sysfs.MDEVS / handle / "remove", "1")
     world.restart()
     sysfs.until(lambda: sysfs.mdevs() == {handle}, "the unit is back")
-    give_back(lease)
+    world.give_back(lease)
+
+
+def test_a_lent_card_that_is_pulled_is_missing_its_lease_is_kept_and_it_is_ready_again_when_it_comes_back(
+    world: World, host: Host
+) -> None:
+    lease = world.lend("hot")
+    assert sysfs.driver(HOT) == "vfio-pci"
+    with pulled(host):
+        sysfs.until(lambda: world.device(HOT)["health"] == "missing", "it is noticed that the card is gone")
+        assert world.lease(lease)["state"] == "active"
+        assert world.numbers(HOT)[2] == 0
+    sysfs.until(lambda: world.device(HOT)["health"] == "ok", "it is noticed that the card is back")
+    sysfs.until(lambda: sysfs.driver(HOT) == "vfio-pci", "the card is ready for its guest again")
+    world.give_back(lease)
+    assert sysfs.driver(HOT) == "nvidia"

@@ -1,0 +1,79 @@
+"""A server on the guest's real root with its state, which outlives it; and the main jobs of a client."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.kernel.guest import sysfs
+from tests.kernel.guest.command import cantle, run
+from tests.kernel.guest.server import Server
+
+
+class World:
+    """Starts a server on creation. ``server`` is the one that runs now, if any does."""
+
+    def __init__(self, state_dir: Path, config: str) -> None:
+        self._state_dir = state_dir
+        self._config = config
+        self.server = Server(state_dir, config)
+
+    def restart(self) -> None:
+        """Starts a new server on the state of the one that has ended."""
+        self.server = Server(self._state_dir, self._config)
+
+    def capacity(self) -> dict[str, dict[str, Any]]:
+        """What can be lent, by the device's address."""
+        status, answer = self.server.call("GET", "/v1/capacity")
+        assert status == 200
+        return {row["device_address"]: row for row in answer["capacity"]}
+
+    def numbers(self, at: str) -> tuple[int, int, int]:
+        """Total, used and free of a device."""
+        row = self.capacity()[at]
+        return row["total"], row["used"], row["free"]
+
+    def device(self, at: str) -> dict[str, Any]:
+        """A device as ``/v1/devices`` shows it."""
+        status, answer = self.server.call("GET", "/v1/devices")
+        assert status == 200
+        (found,) = (row for row in answer["devices"] if row["address"] == at)
+        return dict(found)
+
+    def lease(self, lease: dict[str, Any]) -> dict[str, Any]:
+        """A lease as it is now."""
+        status, found = self.server.call("GET", f"/v1/leases/{lease['uuid']}")
+        assert status == 200
+        return dict(found)
+
+    def profile(self, name: str, group: dict[str, str]) -> None:
+        """Makes a device profile of one group."""
+        assert self.server.call("POST", "/v2/device_profiles", [{"name": name, "groups": [group]}])[0] == 201
+
+    def lend(self, profile: str, *options: str) -> dict[str, Any]:
+        """An active lease, made with the command."""
+        lease = cantle("lease", "create", profile, "--wait", *options)
+        assert lease["state"] == "active"
+        return dict(lease)
+
+    def give_back(self, lease: dict[str, Any]) -> None:
+        """Releases a lease with the command; returns when the host has taken everything back."""
+        run("lease", "release", lease["uuid"], "--wait", "--timeout", "60")
+
+    def give_back_all(self) -> None:
+        """Releases every lease there is, whatever state it is in; returns when nothing is lent any more."""
+        status, answer = self.server.call("GET", "/v1/leases")
+        assert status == 200
+        for lease in answer["leases"]:
+            self.server.call("POST", f"/v1/leases/{lease['uuid']}/release")
+        for lease in answer["leases"]:
+            self.wait_for(lease, "released")
+
+    def wait_for(self, lease: dict[str, Any], state: str) -> None:
+        """Returns when the lease is in this state."""
+        sysfs.until(lambda: self.lease(lease)["state"] == state, f"lease {lease['uuid']} is {state}")
+
+
+def handles(lease: dict[str, Any]) -> list[str]:
+    """Uuids of a lease's attach handles."""
+    return [arq["attach_handle_uuid"] for arq in lease["arqs"]]
