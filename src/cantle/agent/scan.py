@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from cantle.errors import BadRequest
@@ -17,8 +16,7 @@ from cantle.model.problem import Problem
 from cantle.model.verdict import Verdict, judge, judge_virtual_parent
 
 
-@dataclass(frozen=True, slots=True)
-class ScanRow:
+class ScanRow(NamedTuple):
     """One function, or one parent of mediated devices that is no PCI function (which has no ids and no class).
 
     Ids are lower-case hex digits without 0x, the class its four digits. None stands for "there is none" and for "not known"; in

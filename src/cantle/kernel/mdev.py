@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple, NoReturn
 
 from cantle.errors import BadRequest, HostError
 from cantle.kernel import holders
-from cantle.kernel.root import Root
+from cantle.kernel.root import Directory, Root
 
 PARENTS = "sys/class/mdev_bus"
 DEVICES = "sys/bus/mdev/devices"
@@ -66,22 +66,18 @@ def types(root: Root, parent: str) -> list[MdevType]:
 
     :raises HostError: ``host-read-failed`` when one of the files cannot be read.
     """
-    base = _types_of(parent)
     found = []
-    for type_id in root.names(base):
-        available = _number(root, f"{base}/{type_id}/available_instances")
+    for type_id, files in _each_type(root, parent):
+        available = _number(files, "available_instances")
         if available is not None:
-            name, description, api = (
-                root.read_or_none(f"{base}/{type_id}/{file}") for file in ("name", "description", "device_api")
-            )
+            name, description, api = (files.read_or_none(file) for file in ("name", "description", "device_api"))
             found.append(MdevType(type_id, name, description, api or "", available))
     return found
 
 
 def has_room(root: Root, parent: str) -> bool:
     """Whether one more mediated device of any type can be made on a parent. Reads no more than it must."""
-    base = _types_of(parent)
-    return any((_number(root, f"{base}/{type_id}/available_instances") or 0) > 0 for type_id in root.names(base))
+    return any((_number(files, "available_instances") or 0) > 0 for _, files in _each_type(root, parent))
 
 
 def devices(root: Root) -> list[MdevDevice]:
@@ -175,12 +171,29 @@ def _types_of(parent: str) -> str:
     return f"{PARENTS}/{parent}/mdev_supported_types"
 
 
-def _number(root: Root, rel: str) -> int | None:
-    text = root.read_or_none(rel)
+def _each_type(root: Root, parent: str) -> Iterator[tuple[str, Directory]]:
+    """The directories of the parent's types, one after the other, each open while it is looked at.
+
+    One that goes away meanwhile, or all of them since the parent's driver is leaving, are no types any more.
+    """
+    base = _types_of(parent)
+    types_of = root.directory_or_none(base)
+    if types_of is None:
+        return
+    with types_of:
+        for type_id in root.names(base):
+            files = types_of.directory_or_none(type_id)
+            if files is not None:
+                with files:
+                    yield type_id, files
+
+
+def _number(files: Directory, name: str) -> int | None:
+    text = files.read_or_none(name)
     try:
         return None if text is None else int(text)
     except ValueError as error:
-        path = root.host_path(rel)
+        path = f"/{files.rel}/{name}"
         raise HostError("host-read-failed", f"{path} holds {text!r} in place of a number", path=path) from error
 
 

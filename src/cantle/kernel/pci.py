@@ -6,14 +6,15 @@ import re
 
 from cantle.errors import BadRequest, HostError
 from cantle.kernel.root import Directory, Root
+from cantle.model.classify import NVIDIA
 from cantle.model.pci import CARD_CLASSES, PciAddress, PciFunction
 from cantle.model.problem import Problem
 
 DEVICES = "sys/bus/pci/devices"
 
-#: As the kernel's pci_uevent() writes them; the class has no leading zeros.
+#: As the kernel's pci_uevent() writes them, in lower case; the class has no leading zeros.
 _UEVENT_IDS = re.compile(
-    r"PCI_CLASS=([0-9A-F]{1,6})\nPCI_ID=([0-9A-F]{4}):([0-9A-F]{4})\nPCI_SUBSYS_ID=([0-9A-F]{4}):([0-9A-F]{4})"
+    r"pci_class=([0-9a-f]{1,6})\npci_id=([0-9a-f]{4}):([0-9a-f]{4})\npci_subsys_id=([0-9a-f]{4}):([0-9a-f]{4})"
 )
 _FILE_IDS = re.compile(r"0x([0-9a-f]{6}) 0x([0-9a-f]{4}) 0x([0-9a-f]{4})")
 
@@ -60,7 +61,7 @@ def _function(files: Directory, address: PciAddress, problems: list[Problem]) ->
     physfn = files.link_name("physfn")
     iommu_group = files.link_name("iommu_group")
     numa_node = _number(files, "numa_node", address, problems)
-    sriov_total = _number(files, "sriov_totalvfs", address, problems)
+    sriov_total = _number(files, "sriov_totalvfs", address, problems) if physfn is None else None
     is_card = class_id[:4] in CARD_CLASSES and physfn is None
     return PciFunction(
         address=address,
@@ -76,15 +77,16 @@ def _function(files: Directory, address: PciAddress, problems: list[Problem]) ->
         sriov_total=sriov_total,
         sriov_enabled=None if sriov_total is None else _number(files, "sriov_numvfs", address, problems),
         physfn=PciAddress.parse(physfn) if physfn else None,
+        vgpu_files=physfn is not None and vendor_id == NVIDIA and files.has("nvidia"),
         dead=vendor_id == "ffff" or (is_card and _reads_ones(files)),
     )
 
 
 def _ids(files: Directory) -> tuple[str, str, str, str, str]:
     """Class, vendor, device, subsystem vendor and device. ``uevent`` has all five; a captured tree may lack it."""
-    match = _UEVENT_IDS.search(files.read_or_none("uevent") or "")
+    match = _UEVENT_IDS.search((files.read_or_none("uevent") or "").lower())
     if match is not None:
-        class_id, vendor, device, subsystem_vendor, subsystem_device = (text.lower() for text in match.groups())
+        class_id, vendor, device, subsystem_vendor, subsystem_device = match.groups()
         return class_id.zfill(6), vendor, device, subsystem_vendor, subsystem_device
     text = " ".join(files.read_or_none(name) or "" for name in ("class", "vendor", "device"))
     match = _FILE_IDS.fullmatch(text)

@@ -28,7 +28,8 @@ class Neighbourhood:
 
     def __init__(self, root: Root, functions: Sequence[PciFunction]) -> None:
         self._root = root
-        self._by_name = {str(function.address): function for function in functions}
+        self._names = {function.address: str(function.address) for function in functions}
+        self._by_name = {self._names[function.address]: function for function in functions}
         self._slots: dict[tuple[int, int, int], list[PciFunction]] = defaultdict(list)
         self._groups: dict[int, list[PciFunction]] = defaultdict(list)
         self._vfs: dict[PciAddress, list[PciFunction]] = defaultdict(list)
@@ -39,13 +40,13 @@ class Neighbourhood:
             if function.physfn is not None:
                 self._vfs[function.physfn].append(function)
         self.problems: list[Problem] = []
-        self.parents = frozenset(self._names(mdev.PARENTS))
+        self.parents = frozenset(self._list(mdev.PARENTS))
         self._made: dict[str, Counter[str]] = defaultdict(Counter)
         self._room: dict[str, bool] = {}
-        for uuid in self._names(mdev.DEVICES):
+        for uuid in self._list(mdev.DEVICES):
             self._count(uuid)
 
-    def _names(self, rel: str) -> list[str]:
+    def _list(self, rel: str) -> list[str]:
         try:
             return self._root.names(rel)
         except HostError as error:
@@ -63,7 +64,7 @@ class Neighbourhood:
 
     def is_interesting(self, function: PciFunction) -> bool:
         """Whether the function is a card, looks like one, or is a parent of mediated devices."""
-        return classify.is_shown(function) or str(function.address) in self.parents
+        return classify.is_shown(function) or self._names[function.address] in self.parents
 
     def of(self, function: PciFunction) -> Surroundings:
         """What is around one function. Where it cannot be read the worst is assumed, and ``problems`` has one more."""
@@ -88,18 +89,19 @@ class Neighbourhood:
         return sorted(self.parents - self._by_name.keys())
 
     def _around(self, function: PciFunction) -> Surroundings:
-        name = str(function.address)
+        name = self._names[function.address]
         vfs = self._vfs.get(function.address, [])
-        parents = [one for one in (name, *(str(vf.address) for vf in vfs)) if one in self.parents]
+        parents = [one for one in (name, *(self._names[vf.address] for vf in vfs)) if one in self.parents]
         companions = self._companions(function)
         return Surroundings(
             companions=tuple(one.address for one in companions),
-            no_isolation=self._no_isolation((function, *companions)),
+            # A virtual function is lent as its card says.
+            no_isolation="" if classify.is_virtual_function(function) else self._no_isolation((function, *companions)),
             is_console=function.class_code == VGA and self._root.read_or_none(f"{pci.DEVICES}/{name}/boot_vga") == "1",
             parents=len(parents),
             has_room=any(self._has_room(one) for one in parents),
-            made=sum((self._made[one] for one in parents if one in self._made), Counter()),
-            vendor_vfio=sum(self._has_vendor_vfio(one) for one in (vfs if function.physfn is None else [function])),
+            made=self._made_on(parents),
+            vendor_vfio=sum(one.vgpu_files for one in (function, *vfs)),
             vfs_isolated=all(vf.iommu_group is not None for vf in vfs),
             mig_instances=self._mig_instances(function),
         )
@@ -128,8 +130,8 @@ class Neighbourhood:
                 return self._no_group
             if iommu.is_noiommu(self._root, group):
                 return "no IOMMU (VFIO runs in its no-IOMMU mode)"
-            ours = {str(one.address) for one in unit}
-            members = {str(one.address) for one in self._groups[group]} | set(iommu.members(self._root, group))
+            ours = {self._names[one.address] for one in unit}
+            members = {self._names[one.address] for one in self._groups[group]} | set(iommu.members(self._root, group))
             foreign = [self._foreign(name, unit[0]) for name in sorted(members - ours)]
             if any(foreign):
                 return f"IOMMU group {group} is shared with {', '.join(filter(None, foreign))}"
@@ -156,17 +158,20 @@ class Neighbourhood:
             return ""
         return f"{name} ({classify.kind_words(other)} {ids}, driver {other.driver})"
 
+    def _made_on(self, parents: Sequence[str]) -> Counter[str]:
+        made: Counter[str] = Counter()
+        for parent in parents:
+            made.update(self._made.get(parent, ()))
+        return made
+
     def _has_room(self, parent: str) -> bool:
         if parent not in self._room:
             self._room[parent] = mdev.has_room(self._root, parent)
         return self._room[parent]
 
-    def _has_vendor_vfio(self, vf: PciFunction) -> bool:
-        return vf.vendor_id == classify.NVIDIA and self._root.exists(f"{pci.DEVICES}/{vf.address}/nvidia")
-
     def _mig_instances(self, function: PciFunction) -> int | None:
         """GPU instances of a card, by NVIDIA's files in /proc; None when they do not say."""
-        if function.driver != "nvidia":
+        if function.driver != "nvidia" or function.physfn is not None:
             return None
         information = self._root.read_or_none(f"{_NVIDIA_PROC}/gpus/{function.address}/information") or ""
         minors = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cantle.errors import BadRequest
 
@@ -27,9 +27,11 @@ MAX_ASSIGNABLE_DOMAIN = 0xFFFF
 _ADDRESS = re.compile(r"(?:([0-9a-fA-F]{1,8}):)?([0-9a-fA-F]{1,2}):([01]?[0-9a-fA-F])\.([0-7])")
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class PciAddress:
-    """Where a function sits. ``str()`` gives the form of sysfs: ``0000:af:00.0``, lower case, at least four domain digits."""
+class PciAddress(NamedTuple):
+    """Where a function sits; a value, ordered as the bus is.
+
+    ``str()`` gives the form of sysfs: ``0000:af:00.0``, lower case, at least four domain digits.
+    """
 
     domain: int
     bus: int
@@ -61,8 +63,7 @@ class PciAddress:
         return self.domain, self.bus, self.slot
 
 
-@dataclass(frozen=True, slots=True)
-class PciFunction:
+class PciFunction(NamedTuple):
     """One PCI function as the kernel shows it. Ids are lower-case hex digits without 0x: four for ids, six for the class.
 
     :param driver: name of the driver bound to it, None for none.
@@ -71,6 +72,7 @@ class PciFunction:
     :param sriov_total: how many virtual functions it can have; None when it has no SR-IOV capability.
     :param sriov_enabled: how many it has now; None with ``sriov_total``.
     :param physfn: of a virtual function, the physical function it belongs to; None for all others.
+    :param vgpu_files: of a virtual function, it has the ``nvidia`` directory of NVIDIA's own VFIO framework (vGPUs without mdev).
     :param dead: it does not answer: its vendor id reads ffff.
     """
 
@@ -87,6 +89,7 @@ class PciFunction:
     sriov_total: int | None = None
     sriov_enabled: int | None = None
     physfn: PciAddress | None = None
+    vgpu_files: bool = False
     dead: bool = False
 
     @property

@@ -9,7 +9,7 @@ what can be lent is said, and counted, on the card's own row.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cantle.model import classify
@@ -20,8 +20,7 @@ from cantle.model.pci import PciAddress, PciFunction
 IDLE_DRIVERS = frozenset({"vfio-pci", "pci-stub"})
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What is around a function on its host. The defaults are those of a lone function behind an IOMMU.
 
     :param companions: functions of its slot that go along with it, such as a GPU's audio.
@@ -42,7 +41,7 @@ class Surroundings:
     is_console: bool = False
     parents: int = 0
     has_room: bool = False
-    made: Mapping[str, int] = field(default_factory=dict)
+    made: Mapping[str, int] = MappingProxyType({})
     vendor_vfio: int = 0
     vfs_isolated: bool = True
     mig_instances: int | None = None

@@ -160,3 +160,20 @@ def test_an_open_directory_is_closed_again(host: Path) -> None:
         assert files.link_name("vendor") is None
         assert files.head_or_none("vendor", 2) == b"0x"
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_directory_in_an_open_one_is_no_link(host: Path) -> None:
+    (host / "sys/devices/card/nvidia").mkdir()
+    (host / "sys/devices/card/nvidia/current_vgpu_type").write_text("0\n")
+    (host / "sys/devices/card/outside").symlink_to(host.parent)
+    with Root(host).directory("sys/devices/card") as files:
+        assert files.has("nvidia")
+        assert files.has("outside")
+        assert not files.has("nothing")
+        inner = files.directory_or_none("nvidia")
+        assert inner is not None
+        with inner:
+            assert inner.read_or_none("current_vgpu_type") == "0"
+        assert files.directory_or_none("outside") is None
+        assert files.directory_or_none("nothing") is None
+    assert Root(host).directory_or_none("sys/nothing") is None
