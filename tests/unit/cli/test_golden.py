@@ -119,11 +119,10 @@ def test_every_command_prints_what_it_printed_before(server: Serving) -> None:
     """One test, since each step needs the ones before it; every difference is reported, not only the first."""
     differences = []
     names = Names()
-    for number, step in enumerate(DAY, 1):
+    for step, file in zip(DAY, files(), strict=True):
         if "{" in step:
             names.learn(server)
         shown = names.hide(show(step, perform(server, names.fill(step))), server)
-        file = GOLDEN / f"{number:02d}-{slug(step)}.txt"
         if os.environ.get("CANTLE_GOLDEN") == "write":
             file.parent.mkdir(exist_ok=True)
             file.write_text(shown, encoding="utf-8")
@@ -133,9 +132,7 @@ def test_every_command_prints_what_it_printed_before(server: Serving) -> None:
 
 
 def test_the_golden_files_are_exactly_those_of_the_day() -> None:
-    assert sorted(path.name for path in GOLDEN.iterdir()) == [
-        f"{number:02d}-{slug(step)}.txt" for number, step in enumerate(DAY, 1)
-    ]
+    assert sorted(GOLDEN.iterdir()) == sorted(files())
 
 
 def test_every_client_command_is_part_of_the_day() -> None:
@@ -161,9 +158,13 @@ def show(step: str, done: Done) -> str:
     return "".join(parts)
 
 
-def slug(step: str) -> str:
-    """A step as the name of a file."""
-    return re.sub(r"[^a-z0-9]+", "-", step.lower()).strip("-")[:60].strip("-")
+def files() -> list[Path]:
+    """The file of each step, named after it; a step that comes again has a number."""
+    names = [re.sub(r"[^a-z0-9]+", "-", step.lower()).strip("-")[:60].strip("-") for step in DAY]
+    times = [names[: place + 1].count(name) for place, name in enumerate(names)]
+    return [
+        GOLDEN / (f"{name}.txt" if time == 1 else f"{name}-{time}.txt") for name, time in zip(names, times, strict=True)
+    ]
 
 
 class Names:
