@@ -35,4 +35,4 @@ def post_fork(server, worker):  # noqa: ARG001 (gunicorn calls it so)
     """Read the configuration now, so that a wrong one stops the service at start and not at the first request."""
     from cantle.wsgi import application
 
-    application.load()
+    application.load_or_exit()

@@ -7,6 +7,7 @@ when they are first used, not when this module is imported: a server that forks 
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
@@ -48,7 +49,7 @@ class Lazy:
         return app(environ, start_response)
 
     def load(self) -> WsgiApp:
-        """The application, made now if it is not yet. For servers' post-fork hooks, so that a bad configuration shows at start.
+        """The application, made now if it is not yet.
 
         :raises cantle.errors.CantleError: what is wrong with the configuration or the database.
         """
@@ -61,6 +62,17 @@ class Lazy:
                 logs.configure(as_json=conf.use_json, level="DEBUG" if conf.debug else "INFO")
                 self._app = self._make(conf)
             return self._app
+
+    def load_or_exit(self) -> None:
+        """As :meth:`load`, for the post-fork hooks of servers: what is wrong is logged in one line, and the process ends.
+
+        Its exit code is 3, which tells gunicorn's master to give up rather than to try again at once.
+        """
+        try:
+            self.load()
+        except CantleError as error:
+            _log.critical("This service cannot start: %s (%s)", error.message, error.code)
+            sys.exit(3)
 
 
 # The schema is not looked at here: with the database away the process is up and says so at /healthz, but not at /readyz.

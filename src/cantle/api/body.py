@@ -43,7 +43,9 @@ def trusted_decoder(kind: Any) -> Decode:
 def read(request: falcon.Request, limit: int) -> bytes:
     """All bytes of the body, at most ``limit``.
 
-    :raises TooLarge: ``body-too-large``. :raises UnsupportedMedia: ``body-not-json-type``. :raises BadRequest: ``bad-content-length``.
+    :raises TooLarge: ``body-too-large``.
+    :raises UnsupportedMedia: ``body-not-json-type``.
+    :raises BadRequest: ``bad-content-length``, ``body-length-needed``.
     """
     kind = request.content_type
     if kind is not None and not _is_json(kind):
@@ -53,6 +55,11 @@ def read(request: falcon.Request, limit: int) -> bytes:
     length = _length(request)
     if length is None:
         if not request.env.get("wsgi.input_terminated"):
+            if "HTTP_TRANSFER_ENCODING" in request.env:
+                raise BadRequest(
+                    "body-length-needed",
+                    "The body came in chunks, which this server cannot read; send its Content-Length.",
+                )
             return b""
         raw: bytes = request.stream.read(limit + 1)
     elif length > limit:

@@ -127,6 +127,21 @@ def test_a_configuration_that_cannot_be_used_is_503_and_the_log_says_why(
 
 
 @pytest.mark.usefixtures("logs_restored")
+def test_a_servers_worker_ends_with_one_line_that_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text("[api]\nauth = magic\n")
+    monkeypatch.setenv("CANTLE_CONFIG", str(file))
+    configure(as_json=False)
+    with pytest.raises(SystemExit) as exit_:
+        wsgi.Lazy(wsgi.make_public).load_or_exit()
+    assert exit_.value.code == 3
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"[api] auth in {file} is not acceptable: Valid values are [none, keystone], but found 'magic'." in line
+
+
+@pytest.mark.usefixtures("logs_restored")
 def test_a_configuration_that_was_mended_is_taken_at_the_next_request(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
