@@ -12,7 +12,7 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import msgspec
@@ -32,7 +32,7 @@ _LOCK = f"{_STATE}/lock"
 class Fault:
     """A write that will fail: the ``nth`` from now whose path ends in ``ending``."""
 
-    error: int | BaseException
+    error: int | Callable[[], object]
     ending: str
     nth: int
     after: bool
@@ -79,10 +79,10 @@ class SimulatedRoot(Root):
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), place)
         return os.path.relpath(place, self.path)
 
-    def fail(self, error: int | BaseException, ending: str = "", *, nth: int = 1, after: bool = False) -> None:
+    def fail(self, error: int | Callable[[], object], ending: str = "", *, nth: int = 1, after: bool = False) -> None:
         """Let one coming write fail, for tests.
 
-        :param error: the errno the kernel answers, or an exception to raise in its place (a process killed at that point).
+        :param error: the errno the kernel answers, or what to call in its place (something that ends the process there, say).
         :param ending: counts only paths that end so; "" counts all.
         :param after: the kernel does its work first, and only then answers with the error.
         """
@@ -213,6 +213,7 @@ def _described(place: str) -> Description:
 
 
 def _fail(fault: Fault, rel: str) -> None:
-    if isinstance(fault.error, BaseException):
-        raise fault.error
-    raise OSError(fault.error, os.strerror(fault.error), f"/{rel}")
+    if callable(fault.error):
+        fault.error()
+    else:
+        raise OSError(fault.error, os.strerror(fault.error), f"/{rel}")

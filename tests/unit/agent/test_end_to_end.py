@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.agent.service import M40, T4, Run, Service, running, until
+from tests.unit.agent.service import M40, PATIENCE, T4, Run, Service, running, until
 
 from cantle import simulate
 from cantle.engine.device import list_devices
@@ -92,49 +95,44 @@ def test_whatever_write_of_a_bind_fails_the_host_is_as_before_and_the_next_try_s
             assert kernel_files(t4) == before
 
 
-class Killed(BaseException):
-    """The end of a process in the middle of a write."""
+def doomed(service: Service, root: simulate.SimulatedRoot, directory: Path, nth: int) -> subprocess.Popen[bytes]:
+    """An agent in a process of its own that is killed right after its nth write."""
+    arguments = [service.url, root.path, str(directory), str(nth)]
+    return subprocess.Popen([sys.executable, "-m", "tests.unit.agent.doomed", *arguments])
 
 
-@pytest.mark.parametrize(("profile", "writes"), [("slice", 1), ("card", 3)])
-@pytest.mark.parametrize("after", [False, True])
-def test_an_agent_killed_at_any_write_of_a_bind_finishes_it_in_its_next_life(
-    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, profile: str, writes: int, after: bool
+@pytest.mark.parametrize(("profile", "nth"), [("slice", 1), ("card", 2)])
+def test_an_agent_killed_in_the_middle_of_a_bind_finishes_it_in_its_next_life(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, profile: str, nth: int
 ) -> None:
+    before = kernel_files(t4)
+    process = doomed(service, t4, tmp_path / "agent", nth)
+    until(service.free)
+    lease = create_lease(service.db, LOCAL_ADMIN, profile_name=profile)
+    assert process.wait(PATIENCE) == -signal.SIGKILL
+    assert kernel_files(t4) != before
     with running(service, t4, tmp_path / "agent"):
-        until(service.free)
-    before = kernel_files(t4)
-    for nth in range(1, writes + 1):
-        t4.fail(Killed(), nth=nth, after=after)
-        doomed = Run(service, t4, tmp_path / "agent")
-        lease = create_lease(service.db, LOCAL_ADMIN, profile_name=profile)
-        assert isinstance(doomed.ended(), Killed)
-        doomed.stop.set()
-        with running(service, t4, tmp_path / "agent"):
-            assert service.settled(lease.uuid).state is LeaseState.ACTIVE
-            assert len(mdev.devices(t4)) == (1 if profile == "slice" else 0)
-            assert service.give_back(lease).state is LeaseState.RELEASED
-        assert kernel_files(t4) == before
+        assert service.settled(lease.uuid).state is LeaseState.ACTIVE
+        assert len(mdev.devices(t4)) == (1 if profile == "slice" else 0)
+        assert service.give_back(lease).state is LeaseState.RELEASED
+    assert kernel_files(t4) == before
 
 
-@pytest.mark.parametrize(("profile", "writes"), [("slice", 1), ("card", 3)])
-@pytest.mark.parametrize("after", [False, True])
-def test_an_agent_killed_at_any_write_of_a_return_finishes_it_in_its_next_life(
-    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, profile: str, writes: int, after: bool
+@pytest.mark.parametrize(("profile", "nth"), [("slice", 1), ("card", 2)])
+def test_an_agent_killed_in_the_middle_of_a_return_finishes_it_in_its_next_life(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, profile: str, nth: int
 ) -> None:
     before = kernel_files(t4)
-    for nth in range(1, writes + 1):
-        with running(service, t4, tmp_path / "agent"):
-            lease = service.borrow(profile)
-            assert lease.state is LeaseState.ACTIVE
-        doomed = Run(service, t4, tmp_path / "agent")
-        t4.fail(Killed(), nth=nth, after=after)
-        release_lease(service.db, LOCAL_ADMIN, lease.uuid)
-        assert isinstance(doomed.ended(), Killed)
-        doomed.stop.set()
-        with running(service, t4, tmp_path / "agent"):
-            assert service.settled(lease.uuid, LeaseState.RELEASED).state is LeaseState.RELEASED
-        assert kernel_files(t4) == before
+    with running(service, t4, tmp_path / "agent"):
+        lease = service.borrow(profile)
+        start = list_hosts(service.db)[0].agent_start
+    process = doomed(service, t4, tmp_path / "agent", nth)
+    until(lambda: list_hosts(service.db)[0].agent_start != start)
+    release_lease(service.db, LOCAL_ADMIN, lease.uuid)
+    assert process.wait(PATIENCE) == -signal.SIGKILL
+    with running(service, t4, tmp_path / "agent"):
+        service.settled(lease.uuid, LeaseState.RELEASED)
+    assert kernel_files(t4) == before
 
 
 def test_after_a_reboot_with_the_server_away_what_was_lent_is_ready_again(

@@ -1,0 +1,219 @@
+"""The agent's calls over real sockets, whatever answers at the other end."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from tests.unit.agent.service import until
+
+from cantle.agent.backoff import Backoff
+from cantle.agent.client import Client
+from cantle.errors import BadConfig, BadRequest, CantleError, Conflict, Forbidden, NotFound, Unavailable
+from cantle.wire.inventory import InventoryAnswer, InventoryReport
+from cantle.wire.work import Results, Work
+
+REPORT = InventoryReport("start", "digest", ())
+
+Connect = Callable[..., Client]
+
+
+@pytest.fixture
+def connect() -> Iterator[Connect]:
+    """Clients that are disconnected in the end."""
+    clients: list[Client] = []
+
+    def connect(url: str, hostname: str = "node1", token: str | None = None) -> Client:
+        clients.append(Client(url, hostname, token))
+        return clients[-1]
+
+    yield connect
+    for client in clients:
+        client.disconnect()
+
+
+@contextmanager
+def answering(*answers: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
+    """A server that gives these answers one after another and lists the requests; None closes the connection without one."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    requests: list[bytes] = []
+    left = list(answers)
+
+    def serve() -> None:
+        while left:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            with connection:
+                while left and (request := _request(connection)):
+                    requests.append(request)
+                    answer = left.pop(0)
+                    if answer is None:
+                        break
+                    connection.sendall(answer)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", requests
+    finally:
+        listener.close()
+
+
+def _request(connection: socket.socket) -> bytes:
+    data = b""
+    while b"\r\n\r\n" not in data:
+        chunk = connection.recv(65536)
+        if not chunk:
+            return b""
+        data += chunk
+    head, _, body = data.partition(b"\r\n\r\n")
+    length = next(
+        (int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")), 0
+    )
+    while len(body) < length:
+        body += connection.recv(65536)
+    return head + b"\r\n\r\n" + body
+
+
+def http(status: str, body: object = None, *headers: str) -> bytes:
+    data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(data)}", *headers]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
+
+
+def test_the_calls_are_those_of_the_protocol_over_one_connection(connect: Connect) -> None:
+    work = Work(3)
+    with answering(
+        http("200 OK", InventoryAnswer(3, True)), http("200 OK", work), http("200 OK", work), http("204 No Content")
+    ) as (url, requests):
+        client = connect(url, "node 1", "secret")
+        assert client.report(REPORT) == InventoryAnswer(3, True)
+        assert client.work() == work
+        assert client.work(3, 1.25) == work
+        client.results(Results("start", 3, ()))
+    lines = [request.split(b"\r\n")[0] for request in requests]
+    assert lines == [
+        b"PUT /v1/hosts/node%201/inventory HTTP/1.1",
+        b"GET /v1/hosts/node%201/work HTTP/1.1",
+        b"GET /v1/hosts/node%201/work?generation=3&wait=1.2 HTTP/1.1",
+        b"POST /v1/hosts/node%201/results HTTP/1.1",
+    ]
+    assert all(b"Authorization: Bearer secret\r\n" in request for request in requests)
+    assert requests[0].endswith(msgspec.json.encode(REPORT))
+
+
+def test_a_connection_that_the_server_closed_meanwhile_is_made_anew(connect: Connect) -> None:
+    with answering(http("200 OK", Work(1)), None, http("200 OK", Work(2))) as (url, _):
+        client = connect(url)
+        assert client.work().generation == 1
+        assert client.work().generation == 2
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "code"),
+    [
+        (http("409 Conflict", {"code": "agent-fenced", "detail": "another"}), Conflict, "agent-fenced"),
+        (http("404 Not Found", {"code": "host-not-found", "detail": "x"}), NotFound, "host-not-found"),
+        (http("401 Unauthorized", {"code": "bad-token", "detail": "x"}), Forbidden, "bad-token"),
+        (http("400 Bad Request", {"code": "bad-hostname", "detail": "x"}), BadRequest, "bad-hostname"),
+        (http("413 Too Large", b"<html>"), BadRequest, "server-refused"),
+        (http("502 Bad Gateway", b"<html>"), Unavailable, "server-refused"),
+        (http("500 Oops", {"code": "internal-error", "detail": "x"}), Unavailable, "internal-error"),
+        (http("200 OK", b"<html>a page</html>"), Unavailable, "server-answer-malformed"),
+        (http("200 OK", {"generation": "seven"}), Unavailable, "server-answer-malformed"),
+        (http("200 OK", {"generation": 7, "surprise": 1}), Unavailable, "server-answer-malformed"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n\r\n", Unavailable, "server-away"),
+        (None, Unavailable, "server-away"),
+    ],
+)
+def test_every_other_answer_is_an_error_with_a_code(
+    answer: bytes | None, kind: type[CantleError], code: str, connect: Connect
+) -> None:
+    with answering(answer) as (url, _), pytest.raises(kind) as caught:
+        connect(url).work()
+    assert type(caught.value) is kind
+    assert caught.value.code == code
+
+
+def test_a_busy_server_says_how_long_to_leave_it_alone(connect: Connect) -> None:
+    answer = http("503 Busy", {"code": "no-waiting-place", "detail": "x"}, "Retry-After: 4")
+    with answering(answer) as (url, _), pytest.raises(Unavailable) as caught:
+        connect(url).work()
+    assert caught.value.details["retry_after"] == 4
+
+
+def test_a_server_that_is_not_there_is_away(connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
+    with pytest.raises(Unavailable, match="no answer from") as caught:
+        connect(url).report(REPORT)
+    assert caught.value.code == "server-away"
+
+
+@pytest.mark.parametrize("url", ["", "cantle", "ftp://cantle", "http://", "unix:///run/x"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(BadConfig) as caught:
+        Client(url, "node1")
+    assert caught.value.code == "agent-server-url"
+
+
+@pytest.mark.parametrize("end", [Client.interrupt, Client.close])
+def test_a_waiting_call_can_be_ended_from_outside(end: Callable[[Client], None], connect: Connect) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        client = connect(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        errors: list[CantleError] = []
+
+        def wait() -> None:
+            try:
+                client.work(1, 60)
+            except CantleError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(10) == b"GET /v1/ho"
+            end(client)
+            thread.join(20)
+    assert [error.code for error in errors] == ["wait-interrupted"]
+
+
+def test_a_hint_that_comes_before_the_wait_ends_that_one_only(connect: Connect) -> None:
+    with answering(http("200 OK", Work(1)), http("200 OK", Work(2))) as (url, requests):
+        client = connect(url)
+        client.interrupt()
+        with pytest.raises(Unavailable) as caught:
+            client.work(1, 60)
+        assert caught.value.code == "wait-interrupted"
+        assert requests == []
+        assert client.work().generation == 1
+        assert client.work(1, 60).generation == 2
+
+
+def test_a_closed_client_waits_no_more_but_can_still_tell(connect: Connect) -> None:
+    with answering(http("204 No Content")) as (url, requests):
+        client = connect(url)
+        client.close()
+        with pytest.raises(Unavailable):
+            client.work(1, 60)
+        client.results(Results("start", 1, ()))
+        until(lambda: len(requests) == 1)
+
+
+def test_the_waits_double_up_to_the_longest_and_start_again_after_an_answer() -> None:
+    backoff = Backoff(1.0, 10.0, spread=lambda: 1.0)
+    assert [backoff.next() for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
+    assert backoff.next(at_least=30) == 30
+    backoff.reset()
+    assert backoff.next() == 1.0
+
+
+def test_the_waits_are_spread_over_their_upper_half() -> None:
+    assert Backoff(1.0, 10.0, spread=lambda: 0.0).next() == 0.5

@@ -1,0 +1,171 @@
+"""Tasks on the host: to the end or back to the start, and nobody else's things touched."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.unit.agent.service import M40, T4
+
+from cantle import simulate
+from cantle.agent.converge import observe, plan
+from cantle.agent.desired import Desired, DesiredFile
+from cantle.agent.hands import Hands
+from cantle.kernel import mdev
+from cantle.model.attach_handle import AttachType
+from cantle.wire.work import HandleResult, Outcome, WantedHandle, Work
+
+FIRST = "11111111-2222-4333-8444-555555555555"
+SECOND = "11111111-2222-4333-8444-666666666666"
+CARD = WantedHandle(SECOND, M40, AttachType.PCI, {})
+
+
+def slice_(uuid: str = FIRST, type_id: str = "nvidia-223") -> WantedHandle:
+    return WantedHandle(uuid, T4, AttachType.MDEV, {"asked_type": type_id})
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> DesiredFile:
+    return DesiredFile(tmp_path)
+
+
+@pytest.fixture
+def hands(t4: simulate.SimulatedRoot, file: DesiredFile) -> Hands:
+    return Hands(t4, file, Desired())
+
+
+def do(
+    root: simulate.SimulatedRoot, hands: Hands, *wanted: WantedHandle, back: tuple[WantedHandle, ...] = ()
+) -> list[HandleResult]:
+    work = Work(1, wanted, back)
+    return hands.perform(plan(work, observe(root, work, hands.memory.taken)))
+
+
+def driver(root: simulate.SimulatedRoot, address: str = M40) -> str | None:
+    return root.link_name(f"sys/bus/pci/devices/{address}/driver")
+
+
+def test_one_failure_stops_no_other(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+    first, second = do(t4, hands, slice_(FIRST, "nvidia-999"), slice_(SECOND))
+    assert (first.outcome, first.code) == (Outcome.FAILED, "mdev-type-missing")
+    assert "nvidia-999" in str(first.message)
+    assert second == HandleResult(SECOND, Outcome.READY)
+
+
+def test_a_uuid_that_somebody_else_uses_fails_and_his_device_stays(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+    mdev.create(t4, T4, "nvidia-222", FIRST)
+    [result] = do(t4, hands, slice_())
+    assert (result.outcome, result.code) == (Outcome.FAILED, "mdev-uuid-taken")
+    assert mdev.devices(t4) == [mdev.MdevDevice(FIRST, "nvidia-222", T4)]
+
+
+def test_a_full_card_names_who_is_in_the_way(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+    mdev.create(t4, T4, "nvidia-225", SECOND)
+    [result] = do(t4, hands, slice_())
+    assert (result.outcome, result.code) == (Outcome.FAILED, "mdev-no-room")
+    assert "nvidia-225" in str(result.message)
+    assert SECOND in str(result.message)
+
+
+def killed(root: simulate.SimulatedRoot, file: DesiredFile, nth: int, *, after: bool, work: Work) -> bool:
+    """Do the work in another process that is killed at its nth write; whether it got that far."""
+    child = os.fork()
+    if child == 0:
+        root.fail(lambda: os.kill(os.getpid(), signal.SIGKILL), nth=nth, after=after)
+        memory = file.load()
+        hands = Hands(root, file, memory)
+        hands.perform(plan(work, observe(root, work, memory.taken)))
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    return os.WIFSIGNALED(status)
+
+
+def state(root: simulate.SimulatedRoot) -> dict[str, str | None]:
+    found: dict[str, str | None] = {one.uuid: one.type_id for one in mdev.devices(root)}
+    override = root.read(f"sys/bus/pci/devices/{M40}/driver_override")
+    return found | {"driver": driver(root), "override": override}
+
+
+@pytest.mark.parametrize("unit", [slice_(), CARD], ids=["slice", "card"])
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("lending", [False, True], ids=["return", "bind"])
+def test_killed_at_any_write_the_next_life_goes_either_way(
+    t4: simulate.SimulatedRoot, file: DesiredFile, unit: WantedHandle, after: bool, lending: bool
+) -> None:
+    start = state(t4)
+    work = Work(1, (unit,)) if lending else Work(1, (), (unit,))
+    for nth in range(1, 10):
+        for next_work in (Work(2, (unit,)), Work(2, (), (unit,))):
+            if not lending:
+                do(t4, Hands(t4, file, file.load()), unit)
+            died = killed(t4, file, nth, after=after, work=work)
+            hands = Hands(simulate.SimulatedRoot(t4.path), file, file.load())
+            [result] = hands.perform(plan(next_work, observe(t4, next_work, hands.memory.taken)))
+            assert result.outcome is (Outcome.READY if next_work.wanted else Outcome.ABSENT)
+            if next_work.unwanted:
+                assert state(t4) == start
+            else:
+                assert state(t4) != start
+            do(t4, hands, back=(unit,))
+            assert state(t4) == start
+            assert file.load().taken == {}
+        if not died:
+            assert nth == (2 if unit.attach_type is AttachType.MDEV else 4)
+            return
+    raise AssertionError("the change has no end")
+
+
+def test_it_is_forgotten_when_the_card_is_back_and_when_it_was_never_taken(
+    t4: simulate.SimulatedRoot, hands: Hands, file: DesiredFile
+) -> None:
+    t4.fail(errno.EIO, "/bind")
+    [result] = do(t4, hands, CARD)
+    assert (result.outcome, result.code) == (Outcome.FAILED, "driver-bind-refused")
+    assert driver(t4) == "nvidia"
+    assert file.load().taken == {}
+    assert do(t4, hands, CARD) == [HandleResult(SECOND, Outcome.READY)]
+    assert M40 in file.load().taken
+    assert do(t4, hands, back=(CARD,)) == [HandleResult(SECOND, Outcome.ABSENT)]
+    assert driver(t4) == "nvidia"
+    assert file.load().taken == {}
+
+
+def test_a_card_that_an_operator_keeps_on_vfio_pci_stays_there(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+    t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "vfio-pci")
+    t4.write("sys/bus/pci/drivers/nvidia/unbind", M40)
+    t4.write("sys/bus/pci/drivers/vfio-pci/bind", M40)
+    writes = len(t4.written)
+    assert do(t4, hands, CARD) == [HandleResult(SECOND, Outcome.READY)]
+    assert do(t4, hands, back=(CARD,)) == [HandleResult(SECOND, Outcome.ABSENT)]
+    assert driver(t4) == "vfio-pci"
+    assert len(t4.written) == writes
+
+
+def test_a_card_that_a_guest_still_uses_is_not_taken_from_it(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+    do(t4, hands, CARD)
+    t4.hold(M40, pid=77, command="qemu-system-x86")
+    [result] = do(t4, hands, back=(CARD,))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "device-held")
+    assert "77" in str(result.message)
+    assert driver(t4) == "vfio-pci"
+    t4.let_go(77)
+    assert do(t4, hands, back=(CARD,)) == [HandleResult(SECOND, Outcome.ABSENT)]
+    assert driver(t4) == "nvidia"
+
+
+def test_a_card_that_was_pulled_out_is_held_by_nobody(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+    do(t4, hands, CARD)
+    t4.unplug(M40)
+    [result] = do(t4, hands, CARD)
+    assert result.outcome is Outcome.FAILED
+    assert do(t4, hands, back=(CARD,)) == [HandleResult(SECOND, Outcome.ABSENT)]
+
+
+def test_doing_it_all_again_writes_nothing(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+    do(t4, hands, slice_(), CARD)
+    writes = len(t4.written)
+    assert [one.outcome for one in do(t4, hands, slice_(), CARD)] == [Outcome.READY, Outcome.READY]
+    assert len(t4.written) == writes
