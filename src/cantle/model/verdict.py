@@ -61,7 +61,7 @@ def judge(function: PciFunction, around: Surroundings | None) -> Verdict:
     never = _never(function)
     if never is not None:
         return never
-    known = around or Surroundings()
+    known = Surroundings() if around is None else around
     if not classify.is_shown(function) and not known.parents:
         return Verdict((), None, False, _bystander(function, known))
     if classify.is_virtual_function(function):

@@ -118,7 +118,7 @@ def test_a_card_that_is_cut_says_into_what() -> None:
         full = rows()[address("t4")]
     finally:
         sysfs.write(sysfs.MDEVS / one / "remove", "1")
-    reason = "cannot now: full, 1 of nvidia-234 exist"
+    reason = "cannot now: full (1 nvidia-234 made)"
     assert verdict(full) == (["passthrough", "mdev"], "mdev", False, reason)
 
 
@@ -134,7 +134,7 @@ def test_virtual_functions_are_parts_of_their_card_and_never_cards() -> None:
     parts = [f"{a40[:-1]}{number}" for number in (1, 2, 3)]
     assert [at for at in found if at.startswith(a40[:-1])] == [a40, *parts]
     for at in parts:
-        assert verdict(found[at]) == (["mdev"], "mdev", False, f"part of {a40}: has room for mediated devices")
+        assert verdict(found[at]) == (["mdev"], "mdev", False, f"part of {a40}, room for mdevs")
         assert found[at]["device_id"] == "2235"
 
 
