@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,6 +132,20 @@ def _of_unwanted(changes: _Changes, row: Record, result: HandleResult) -> None:
             changes.settle(row, ArqState.UNBIND_FAILED, result)
 
 
+def _gone(free: Sequence[Record]) -> list[int]:
+    """Handles that do not come back with their claims: those the host had stopped naming, and those for which it has no room."""
+    gone = [row.handle_id for row in free if not row.present]
+    surplus = {row.deployable_id: row.surplus for row in free}
+    for row in free:
+        if not row.present:
+            surplus[row.deployable_id] -= 1
+    for row in free:
+        if row.present and surplus[row.deployable_id] > 0:
+            surplus[row.deployable_id] -= 1
+            gone.append(row.handle_id)
+    return gone
+
+
 def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
     if changes.taken_back:
         host.lock(connection, [row.id])  # raises the generation: what the host should do has changed
@@ -141,10 +156,10 @@ def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
         claim.note(connection, changes.claims)
     if changes.free:
         claim.remove(connection, [one.id for one in changes.free])
-        gone = [one.handle_id for one in changes.free if not one.present]
+        gone = _gone(changes.free)
         if gone:
             # Only a report that is read in full says how many units there are now.
-            claim.remove_gone_handles(connection, gone)
+            claim.remove_handles(connection, gone)
             host.change(connection, row.id, digest=None)
     for uuid in changes.leases:
         wake(connection, lease_topic(uuid))

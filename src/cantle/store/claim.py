@@ -6,40 +6,52 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, literal, select, update
+from sqlalchemy import Connection, bindparam, delete, insert, literal, select, update
 
+from cantle.store.deployable import FREE, USED
+from cantle.store.service import FOLLOWED, with_intents
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
 from cantle.store.types import Record, UtcTime
 
 _taken = claims.alias("taken")
 
-#: The first free unit of a deployable, for one ARQ. Choosing and claiming are one statement; the caller holds the host's row, so
-#: that nobody chooses at the same time, and the unique handle stops whoever did not.
-_TAKE = insert(claims).from_select(
-    ["attach_handle_id", "deployable_id", "host_id", "arq_id", "lease_id", "wanted", "generation", "created_at"],
-    select(
-        attach_handles.c.id,
-        attach_handles.c.deployable_id,
-        deployables.c.host_id,
-        arqs.c.id,
-        arqs.c.lease_id,
-        literal(True),
-        hosts.c.generation,
-        bindparam("now", type_=UtcTime()),
+#: The first free unit of a deployable, for one ARQ, unless its device is being changed. Choosing and claiming are one statement; the
+#: caller holds the host's row, so that nobody chooses at the same time, and the unique handle stops whoever did not.
+_TAKE = (
+    insert(claims)
+    .from_select(
+        ["attach_handle_id", "deployable_id", "host_id", "arq_id", "lease_id", "wanted", "generation", "created_at"],
+        select(
+            attach_handles.c.id,
+            attach_handles.c.deployable_id,
+            deployables.c.host_id,
+            arqs.c.id,
+            arqs.c.lease_id,
+            literal(True),
+            hosts.c.generation,
+            bindparam("now", type_=UtcTime()),
+        )
+        .select_from(
+            with_intents(
+                attach_handles.join(deployables, deployables.c.id == attach_handles.c.deployable_id)
+                .join(devices, devices.c.id == deployables.c.device_id)
+                .join(hosts, hosts.c.id == deployables.c.host_id)
+                .join(arqs, arqs.c.uuid == bindparam("arq_uuid"))
+                .outerjoin(_taken, _taken.c.attach_handle_id == attach_handles.c.id)
+            )
+        )
+        .where(
+            attach_handles.c.deployable_id == bindparam("deployable_id"),
+            attach_handles.c.present,
+            _taken.c.id.is_(None),
+            FOLLOWED,
+        )
+        .order_by(attach_handles.c.id)
+        .limit(1),
+        include_defaults=False,
     )
-    .select_from(
-        attach_handles.join(deployables, deployables.c.id == attach_handles.c.deployable_id)
-        .join(hosts, hosts.c.id == deployables.c.host_id)
-        .join(arqs, arqs.c.uuid == bindparam("arq_uuid"))
-        .outerjoin(_taken, _taken.c.attach_handle_id == attach_handles.c.id)
-    )
-    .where(
-        attach_handles.c.deployable_id == bindparam("deployable_id"), attach_handles.c.present, _taken.c.id.is_(None)
-    )
-    .order_by(attach_handles.c.id)
-    .limit(1),
-    include_defaults=False,
-).execution_options(preserve_rowcount=True)
+    .execution_options(preserve_rowcount=True)
+)
 
 _GENERATION = select(hosts.c.generation).where(hosts.c.id == claims.c.host_id).scalar_subquery()
 _UNWANT = (
@@ -77,6 +89,8 @@ _BY_HANDLES = (
         attach_handles.c.id.label("handle_id"),
         attach_handles.c.uuid,
         attach_handles.c.present,
+        claims.c.deployable_id,
+        (USED + FREE - deployables.c.total).label("surplus"),
         arqs.c.id.label("arq_id"),
         arqs.c.state,
         arqs.c.reason_code.label("arq_reason_code"),
@@ -84,6 +98,7 @@ _BY_HANDLES = (
     )
     .select_from(
         claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+        .join(deployables, deployables.c.id == claims.c.deployable_id)
         .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
         .outerjoin(leases, leases.c.id == claims.c.lease_id)
     )
@@ -125,7 +140,8 @@ def work(connection: Connection, hostname: str) -> Sequence[Record]:
 
 
 def of_handles(connection: Connection, host_id: int, uuids: Sequence[str]) -> dict[str, Record]:
-    """By handle uuid, the claims on these units of a host, with their ARQ's number and state."""
+    """By handle uuid, the claims on these units of a host, with their ARQ's number and state. ``surplus`` is how many units the
+    deployable has beyond what its host can deliver."""
     return {row.uuid: row for row in connection.execute(_BY_HANDLES, {"host_id": host_id, "uuids": list(uuids)})}
 
 
@@ -139,10 +155,6 @@ def remove(connection: Connection, ids: Sequence[int]) -> None:
     connection.execute(delete(claims).where(claims.c.id.in_(list(ids))))
 
 
-def remove_gone_handles(connection: Connection, handle_ids: Sequence[int]) -> None:
-    """Delete units the host had stopped naming while they were claimed."""
-    connection.execute(
-        delete(attach_handles).where(
-            and_(attach_handles.c.id.in_(list(handle_ids)), attach_handles.c.present.is_(False))
-        )
-    )
+def remove_handles(connection: Connection, handle_ids: Sequence[int]) -> None:
+    """Delete units that were claimed and are not any more."""
+    connection.execute(delete(attach_handles).where(attach_handles.c.id.in_(list(handle_ids))))

@@ -27,11 +27,15 @@ from cantle.store.types import Record
 
 SORT_KEYS = {"created_at": deployables.c.created_at, "name": deployables.c.name, "uuid": deployables.c.uuid}
 
+# Under names of their own, so that these counts can stand in queries that have units and claims themselves.
+_lent = claims.alias("lent")
+_unit = attach_handles.alias("unit")
+
 #: Units lent or being taken back.
 USED = (
     select(func.count())
-    .select_from(claims)
-    .where(claims.c.deployable_id == deployables.c.id)
+    .select_from(_lent)
+    .where(_lent.c.deployable_id == deployables.c.id)
     .scalar_subquery()
     .label("used")
 )
@@ -39,8 +43,8 @@ USED = (
 #: Units that could be claimed now, if the deployable is in service.
 FREE = (
     select(func.count())
-    .select_from(attach_handles.outerjoin(claims, claims.c.attach_handle_id == attach_handles.c.id))
-    .where(attach_handles.c.deployable_id == deployables.c.id, attach_handles.c.present, claims.c.id.is_(None))
+    .select_from(_unit.outerjoin(_lent, _lent.c.attach_handle_id == _unit.c.id))
+    .where(_unit.c.deployable_id == deployables.c.id, _unit.c.present, _lent.c.id.is_(None))
     .scalar_subquery()
     .label("free")
 )
