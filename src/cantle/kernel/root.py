@@ -267,13 +267,17 @@ class Directory:
             raise self._root.failed("read", rel, error) from error
 
     def link_name(self, name: str) -> str | None:
-        """The last part of a link's target; None when there is nothing there or it is no link."""
+        """The last part of a link's target; None when there is nothing of this name. Anything but a link is a failure."""
         try:
             return os.readlink(name, dir_fd=self._fd).rpartition("/")[2]
         except OSError as error:
-            if error.errno in (*_ABSENT, errno.EINVAL):
+            if error.errno in _ABSENT:
                 return None
-            raise self._root.failed("read", f"{self.rel}/{name}", error) from error
+            failed = self._root.failed("read", f"{self.rel}/{name}", error)
+            if error.errno != errno.EINVAL:
+                raise failed from error
+            why = f"{failed.path} is no link, as it is on a host; capture the tree with its links kept (tar, cp -a)"
+            raise HostError(failed.code, why, path=failed.path, errno=error.errno) from error
 
 
 def _check(rel: str) -> None:

@@ -157,6 +157,16 @@ def test_a_vendor_id_of_ones_is_dead(tree: Tree) -> None:
     assert one(tree, A2).dead
 
 
+def test_a_capture_that_followed_its_links_does_not_make_a_card_of_a_virtual_function(tree: Tree) -> None:
+    tree.function(A2, "10de:25b6", "030200", sriov=(16, 1))
+    tree.virtual_functions(A2, "10de:25b6", ["0000:08:00.4"], first_group=None, driver=None)
+    tree.without("0000:08:00.4", "physfn")
+    tree.attribute("0000:08:00.4", "physfn/vendor", "0x10de\n")
+    functions, problems = pci.functions(tree.root)
+    assert [str(function.address) for function in functions] == [A2]
+    assert "/0000:08:00.4/physfn is no link" in problems[0].message
+
+
 def test_one_function_can_be_read_alone(tree: Tree) -> None:
     tree.function(A2, "10de:25b6", "030200", driver="vfio-pci")
     assert pci.function(tree.root, PciAddress.parse(A2)).driver == "vfio-pci"

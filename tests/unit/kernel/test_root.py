@@ -157,9 +157,17 @@ def test_an_open_directory_is_closed_again(host: Path) -> None:
     with Root(host).directory("sys/bus/card") as files:
         assert files.read_or_none("vendor") == "0x10de"
         assert files.read_or_none("nothing") is None
-        assert files.link_name("vendor") is None
+        assert files.link_name("nothing") is None
         assert files.head_or_none("vendor", 2) == b"0x"
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_what_should_be_a_link_and_is_none_tells_of_a_bad_capture(host: Path) -> None:
+    with (
+        Root(host).directory("sys/bus/card") as files,
+        pytest.raises(HostError, match=r"/sys/bus/card/vendor is no link, .* capture the tree with its links kept"),
+    ):
+        files.link_name("vendor")
 
 
 def test_a_directory_in_an_open_one_is_no_link(host: Path) -> None:
