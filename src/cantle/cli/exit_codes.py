@@ -52,6 +52,8 @@ _BY_ERROR: tuple[tuple[type[errors.CantleError], ExitCode], ...] = (
     (errors.Forbidden, ExitCode.FORBIDDEN),
     (errors.NotFound, ExitCode.NOT_FOUND),
     (errors.Conflict, ExitCode.CONFLICT),
+    (errors.PreconditionFailed, ExitCode.CONFLICT),
+    (errors.PreconditionRequired, ExitCode.CONFLICT),
     (errors.Locked, ExitCode.CONFLICT),
     (errors.Unavailable, ExitCode.UNAVAILABLE),
 )

@@ -113,7 +113,7 @@ def release(uuid: str, wait: bool, timeout: float) -> None:
     \b
     Examples:
       cantle lease release 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
-      cantle lease release 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --wait --timeout 60
+      cantle lease release --wait 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
     """
     client = connect()
     client.post(f"/v1/leases/{segment(uuid)}/release")

@@ -14,6 +14,11 @@ from cantle import errors
 #: Seconds that requests in flight get to finish when the server stops.
 DRAIN = 3
 
+#: Bytes of a request that are read before anything of it is looked at; cheroot itself has no limits. Bodies have closer ones in the
+#: API, by what they are; this one is above all of them.
+MOST_HEADER_BYTES = 64 << 10
+MOST_BODY_BYTES = 32 << 20
+
 
 class Address(NamedTuple):
     """Host name or IP address, and port; port 0 lets the kernel choose one."""
@@ -63,6 +68,8 @@ class HttpServer:
         self._server = wsgi.Server(
             (address.host, address.port), None, numthreads=threads, server_name=name, shutdown_timeout=DRAIN
         )
+        self._server.max_request_header_size = MOST_HEADER_BYTES
+        self._server.max_request_body_size = MOST_BODY_BYTES
         self._server.prepare()
         self.address = Address(address.host, self._server.bind_addr[1])
 

@@ -43,7 +43,7 @@ def create(
     \b
     Examples:
       cantle profile create small --group resources:VGPU=1
-      cantle profile create gold --group 'resources:VGPU=1,trait:CUSTOM_NVIDIA_1EB8_T4_2B=required'
+      cantle profile create gold --group resources:VGPU=1,trait:CUSTOM_A=required
       cantle profile create pair --group resources:PGPU=1 --group resources:VGPU=1
       cantle profile create -f gold.yaml
     """

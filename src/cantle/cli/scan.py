@@ -53,15 +53,18 @@ def scan(directory: str | None, dump: BinaryIO | None, everything: bool, fmt: st
 
     \b
     CAPABILITIES  what the card could be made into, by its files
-    MODE          what lending it now would mean: passthrough (whole), mdev, vendor-vfio, sriov, mig;
-                  display-only for screens of BMCs and of virtual machines; unassignable, see VERDICT
-    SRIOV         virtual functions: enabled of total. Each is a part of its card and never a card
-    VERDICT       "can be lent ...", "cannot: ..." (never, or not before something is mended), "cannot now: ..."
+    MODE          what lending it now would mean: passthrough (whole), mdev,
+                  vendor-vfio, sriov, mig; display-only for screens of BMCs and
+                  of virtual machines; unassignable, see VERDICT
+    SRIOV         virtual functions: enabled of total. Each is a part of its
+                  card and never a card
+    VERDICT       "can be lent ...", "cannot now: ...", or "cannot: ...": never,
+                  or not before something is mended
 
     \b
     Exit codes:
       0   everything could be read, whatever was found
-      1   something could not be read: standard error says what; the rows are right
+      1   something could not be read, standard error says what; rows are right
       2   the command line, the tree or the dump is malformed
 
     \b

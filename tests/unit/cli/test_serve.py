@@ -40,7 +40,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 @pytest.mark.parametrize(
     ("config", "code", "words"),
     [
-        ("enabled_vgpu_types = nvidia-223\n", "config-file-malformed", ["cantle.conf"]),
+        ("enabled_vgpu_types = nvidia-223\n", "config-file-malformed", ["other.conf"]),
         (
             "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n",
             "config-type-without-section",
