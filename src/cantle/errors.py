@@ -10,9 +10,11 @@
     ├── NotAcceptable         406    the microversion asked for is not served
     ├── Conflict              409    it exists, but its state does not allow this now
     │   └── NoCapacity               nothing free fits the request
+    ├── PreconditionFailed    412    it is no longer what the caller had seen: look again
     ├── TooLarge              413    more bytes than this server reads
     ├── UnsupportedMedia      415    the body is in a form this server does not read
     ├── Locked                423    some of what was asked for is not settled yet
+    ├── PreconditionRequired  428    a change must say which state of the thing it is meant for
     ├── Unavailable           503    a part we depend on is away: try again
     └── HostError             500    the host's kernel refused a step (file, errno, next step)
 
@@ -92,6 +94,12 @@ class NoCapacity(Conflict):
     """Nothing free fits the request; the message says what was looked at."""
 
 
+class PreconditionFailed(CantleError):
+    """The thing is no longer what the caller had seen when he asked for the change; nothing was changed."""
+
+    status = 412
+
+
 class TooLarge(CantleError):
     """More bytes than this server reads."""
 
@@ -108,6 +116,12 @@ class Locked(CantleError):
     """Some of what was asked for is not settled yet."""
 
     status = 423
+
+
+class PreconditionRequired(CantleError):
+    """A change must say which state of the thing it is meant for, or it could undo another's; nothing was changed."""
+
+    status = 428
 
 
 class Unavailable(CantleError):
