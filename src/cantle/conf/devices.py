@@ -19,6 +19,8 @@ from cantle.model.enabled_types import (
     build,
 )
 
+_CANONICAL = "gpu_devices"
+
 _VGPU_TYPES = cfg.ListOpt(
     "enabled_vgpu_types",
     default=[],
@@ -33,9 +35,16 @@ _MDEV_TYPES = cfg.ListOpt(
 )
 _NOVA_VGPU_TYPES = cfg.ListOpt("enabled_vgpu_types", default=[], help="The old name of enabled_mdev_types.")
 
+_WHOLE_IF_NOT_OFFERED = cfg.BoolOpt(
+    "whole_if_type_not_offered",
+    default=False,
+    help="What becomes of a card whose enabled type its driver does not offer: false withholds it until the type appears (it may just be "
+    "late, after a boot); true lends it whole, as Cyborg does.",
+)
+
 #: Options that enable types, by section: the first section is the canonical one.
 ENABLING_OPTIONS: dict[str, tuple[cfg.Opt, ...]] = {
-    "gpu_devices": (_VGPU_TYPES,),
+    _CANONICAL: (_VGPU_TYPES,),
     "gpu": (_VGPU_TYPES,),
     "devices": (_MDEV_TYPES, _NOVA_VGPU_TYPES),
 }
@@ -70,6 +79,7 @@ def load(
     :raises BadConfig: ``config-file-missing``, ``config-file-unreadable``, ``config-file-malformed``, or whatever ``build`` refuses.
     """
     conf = files.read(paths, directories)
+    conf.register_opt(_WHOLE_IF_NOT_OFFERED, group=_CANONICAL)
     for section, options in ENABLING_OPTIONS.items():
         conf.register_opts(options, group=section)
     try:
@@ -78,13 +88,14 @@ def load(
             for section, options in ENABLING_OPTIONS.items()
             for option in options
         ]
+        whole = conf[_CANONICAL][_WHOLE_IF_NOT_OFFERED.name]
         inside = [path for place in directories for path in sorted(glob.glob(f"{glob.escape(place)}/*.conf"))]
         sections = [_section(conf, name, [*paths, *inside]) for name in _type_sections(conf)]
-    except cfg.Error as error:  # such as a $name that stands for nothing
+    except (cfg.Error, ValueError) as error:  # a $name that stands for nothing, a word that is no yes or no
         raise BadConfig(
             "config-file-malformed", f"a value in {', '.join([*paths, *directories])} cannot be read: {error}"
         ) from error
-    return build(enablings, sections, parent_exists=parent_exists)
+    return build(enablings, sections, whole_if_not_offered=whole, parent_exists=parent_exists)
 
 
 def _type_sections(conf: cfg.ConfigOpts) -> list[str]:
@@ -119,6 +130,6 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return list(
         itertools.chain(
             ((section, list(options)) for section, options in ENABLING_OPTIONS.items()),
-            [("vgpu_nvidia-223", list(TYPE_OPTIONS))],
+            [(_CANONICAL, [_WHOLE_IF_NOT_OFFERED]), ("vgpu_nvidia-223", list(TYPE_OPTIONS))],
         )
     )

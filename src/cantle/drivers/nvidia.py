@@ -62,6 +62,8 @@ class NvidiaDriver:
         chosen, refused = slices.choose(host, address, configured(host, address))
         if chosen is None:
             return None
+        if host.enabled.whole_if_not_offered and chosen.type_id not in offered and not host.lent(address):
+            return None
         return slices.Parent(
             address,
             function.vendor_id,
@@ -81,13 +83,16 @@ class NvidiaDriver:
         capabilities = self._capabilities[address]
         if others:
             uuids = ", ".join(f"{one.uuid} ({one.type_id})" for one in others)
-            reason = f"no type is enabled for it, but mediated devices that Cantle did not make exist on it: {uuids}"
+            reason = f"mediated devices that are not lent by Cantle exist on it, so it cannot be lent whole: {uuids}"
             return cards.report(host, function, Mode.UNASSIGNABLE, reason=reason, capabilities=capabilities)
         whole = cards.whole(host, function, WHOLE_CLASS, capabilities)
         wish = configured(host, address)
         if wish is None or not whole.deployables:
             return whole
-        reason = f"config-refused: it is still lent whole; {wish.type_id} takes effect when it is back"
+        if host.lent(address):
+            reason = f"config-refused: it is still lent whole; {wish.type_id} takes effect when it is back"
+        else:
+            reason = f"{wish.type_id} is enabled for it, but not offered: it is lent whole, as configured"
         return cards.report(
             host,
             function,

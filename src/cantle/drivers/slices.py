@@ -181,6 +181,6 @@ def _blockers(parent: Parent) -> str:
         uuids = [one.uuid for one in parent.mdevs if one.type_id == type_id]
         foreign = [uuid for uuid in uuids if uuid not in ours]
         named = ", ".join(uuids[:_NAMED]) + (f" and {len(uuids) - _NAMED} more" if len(uuids) > _NAMED else "")
-        whose = "" if not foreign else f", {len(foreign)} of them not made by Cantle"
+        whose = "" if not foreign else f", {len(foreign)} of them not lent by Cantle"
         words.append(f"{len(uuids)} {type_id} exist on it{whose}: {named}")
     return "; ".join(words)

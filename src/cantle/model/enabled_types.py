@@ -48,10 +48,16 @@ class EnabledType:
 
 @dataclass(frozen=True, slots=True)
 class EnabledTypes:
-    """All enabled types, in the order written. ``warnings`` are for the log of whoever loaded them."""
+    """All enabled types, in the order written.
+
+    :param warnings: for the log of whoever loaded them.
+    :param whole_if_not_offered: a card that does not offer its type is lent whole, as the seed has it (spec S0.2), in place of being
+        withheld.
+    """
 
     types: tuple[EnabledType, ...] = ()
     warnings: tuple[str, ...] = ()
+    whole_if_not_offered: bool = False
     _by_address: Mapping[str, EnabledType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -139,10 +145,12 @@ def build(
     enablings: Iterable[Enabling],
     sections: Iterable[TypeSection],
     *,
+    whole_if_not_offered: bool = False,
     parent_exists: Callable[[str], bool] | None = None,
 ) -> EnabledTypes:
     """Check everything and put it together.
 
+    :param whole_if_not_offered: see :class:`EnabledTypes`.
     :param parent_exists: whether the host has a mediated-device parent of this name; None where no host is at hand (then any
         well-formed name is taken).
     :raises BadConfig: listing every error found, see :func:`refuse`.
@@ -173,7 +181,7 @@ def build(
         types.append(one)
     _refuse_shared_addresses(types, merged, errors)
     refuse(errors)
-    return EnabledTypes(tuple(types), tuple(warnings))
+    return EnabledTypes(tuple(types), tuple(warnings), whole_if_not_offered)
 
 
 def _enabled(enablings: Iterable[Enabling], errors: _Errors) -> dict[str, Enabling]:

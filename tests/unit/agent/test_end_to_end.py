@@ -15,9 +15,11 @@ from cantle import simulate
 from cantle.engine.device import list_devices
 from cantle.engine.host import list_hosts
 from cantle.engine.lease import create_lease, get_lease, release_lease
+from cantle.engine.profile import create_profile
 from cantle.errors import CantleError, Conflict
 from cantle.kernel import mdev
 from cantle.model.device import Health
+from cantle.model.enabled_types import EnabledType, EnabledTypes
 from cantle.model.identity import LOCAL_ADMIN
 from cantle.model.lease import Lease, LeaseState
 from cantle.store.tables import claims
@@ -67,6 +69,21 @@ def test_a_card_is_lent_whole_and_given_back_to_its_driver(
         assert lease.arqs[0].attach_handle_info == {"domain": "0000", "bus": "86", "device": "00", "function": "0"}
         assert service.give_back(lease).state is LeaseState.RELEASED
         assert kernel_files(t4) == before
+
+
+def test_a_serial_port_of_a_parent_that_is_no_pci_function_is_lent_by_its_class(
+    service: Service, tmp_path: Path
+) -> None:
+    mtty = simulate.build(simulate.load("mtty"), tmp_path / "mtty")
+    enabled = EnabledTypes((EnabledType("mtty-2", "CUSTOM_SERIAL", ("mtty_mtty",)),))
+    create_profile(service.db, LOCAL_ADMIN, name="port", groups=[{"resources:CUSTOM_SERIAL": "1"}])
+    with running(service, mtty, tmp_path / "agent", enabled=enabled):
+        lease = service.borrow("port")
+        assert lease.state is LeaseState.ACTIVE
+        assert lease.arqs[0].attach_handle_info == {"parent": "mtty", "asked_type": "mtty-2", "vgpu_mark": "mtty-2_0"}
+        assert mdev.devices(mtty) == [mdev.MdevDevice(handle(lease), "mtty-2", "mtty")]
+        assert service.give_back(lease).state is LeaseState.RELEASED
+        assert mdev.devices(mtty) == []
 
 
 @pytest.mark.parametrize(("profile", "writes"), [("slice", 1), ("card", 3)])

@@ -121,6 +121,20 @@ def test_addresses_are_compared_by_value_and_not_by_text(write: Write) -> None:
     assert loaded.types[0].addresses == ("0000:af:00.0",)
 
 
+def test_cards_without_their_type_are_withheld_unless_the_option_says_otherwise(write: Write) -> None:
+    assert not devices.load([write("")]).whole_if_not_offered
+    assert devices.load([write("[gpu_devices]\nwhole_if_type_not_offered = yes\n")]).whole_if_not_offered
+    with pytest.raises(BadConfig) as caught:
+        devices.load([write("[gpu_devices]\nwhole_if_type_not_offered = perhaps\n")])
+    assert "perhaps" in caught.value.message
+
+
+def test_the_sample_generator_is_told_every_option() -> None:
+    listed = {(section, option.name) for section, options in devices.list_opts() for option in options}
+    assert {("gpu_devices", "enabled_vgpu_types"), ("devices", "enabled_mdev_types")} <= listed
+    assert {("gpu_devices", "whole_if_type_not_offered"), ("vgpu_nvidia-223", "max_instances")} <= listed
+
+
 def test_a_type_enabled_twice_counts_once_and_by_the_stricter_section(write: Write) -> None:
     errors = refused(write("[devices]\nenabled_mdev_types = a-1,a-1\n[gpu_devices]\nenabled_vgpu_types = a-1\n"))
     assert [error["code"] for error in errors] == ["config-type-without-section"]

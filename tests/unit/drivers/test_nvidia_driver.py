@@ -127,7 +127,7 @@ def test_a_card_full_of_another_type_says_who_is_in_the_way(t4: simulate.Simulat
     assert marks(card) == []
     assert card.health is Health.DEGRADED
     assert card.reason is not None
-    assert "nvidia-223 offers 0: 2 nvidia-225 exist on it, 2 of them not made by Cantle" in card.reason
+    assert "nvidia-223 offers 0: 2 nvidia-225 exist on it, 2 of them not lent by Cantle" in card.reason
     assert FIRST in card.reason
 
 
@@ -138,6 +138,17 @@ def test_a_type_that_is_not_offered_withholds_the_card_and_names_what_is(t4: sim
     assert [one.deployables for one in found.values()] == [(), ()]
     assert "it offers only nvidia-222 (GRID T4-1B), nvidia-223 (GRID T4-2B)" in str(found[T4].reason)
     assert "no mediated type is offered" in str(found[M40].reason)
+
+
+def test_by_option_a_card_that_does_not_offer_its_type_is_lent_whole(t4: simulate.SimulatedRoot) -> None:
+    types = EnabledTypes((EnabledType("nvidia-999", addresses=(M40,)), *SEED.types), whole_if_not_offered=True)
+    found = devices(t4, NvidiaDriver(), types)
+    assert found[M40].deployables[0].resource_class == "PGPU"
+    assert found[M40].reason == "nvidia-999 is enabled for it, but not offered: it is lent whole, as configured"
+    assert len(marks(found[T4])) == 8
+    t4.write("sys/bus/pci/drivers/nvidia/unbind", T4)
+    assert devices(t4, NvidiaDriver(), types)[T4].deployables[0].resource_class == "PGPU"
+    assert devices(t4, NvidiaDriver(), types, lent_mdev(FIRST, "nvidia-223_0"))[T4].deployables == ()
 
 
 def test_a_card_to_be_cut_on_another_driver_is_withheld_and_still_lists_what_it_could_be(
