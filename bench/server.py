@@ -27,7 +27,10 @@ def serving() -> Iterator[subprocess.Popen[str]]:
             try:
                 assert process.stdout is not None
                 line = process.stdout.readline()
-                os.environ["CANTLE_URL"] = next(word for word in line.split() if word.startswith("http://"))
+                address = next((word for word in line.split() if word.startswith("http://")), None)
+                if address is None:
+                    raise SystemExit("bench: the server did not start; its words are above")
+                os.environ["CANTLE_URL"] = address
                 yield process
             finally:
                 process.send_signal(signal.SIGTERM)
