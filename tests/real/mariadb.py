@@ -1,4 +1,4 @@
-"""A MariaDB for one test run: the distribution's server, its data in a directory of ours, a port of its own."""
+"""A MariaDB for one test run: the distribution's server, its data and port our own."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests.real.processes import Service, free_port, run
@@ -32,14 +33,17 @@ def install() -> None:
 
 
 class MariaDb:
-    """The server; its data is new."""
+    """The server; its data is new, and deleted with :meth:`remove`.
+
+    The data is not below the checkout: a socket's path has room for 107 characters, and ``mariadb-install-db`` takes no space in one.
+    """
 
     def __init__(self, directory: Path) -> None:
-        self._data = directory / "mariadb"
+        self._home = Path(tempfile.mkdtemp(prefix="cantle-mariadb-"))
+        self._data = self._home / "data"
+        self._socket = self._home / "socket"
         self._log = directory / "log"
         self._port = free_port()
-        # Not beside the data: a socket's path has room for 107 characters.
-        self._socket = Path("/tmp") / f"cantle-mariadb-{self._port}.sock"  # noqa: S108 - a socket only; clients use the port
         user = f"--user={getpass.getuser()}"
         words = ["mariadbd", "--no-defaults", user, f"--datadir={self._data}", f"--socket={self._socket}"]
         small = ["--innodb-buffer-pool-size=32M", "--innodb-log-file-size=16M", "--innodb-flush-log-at-trx-commit=2"]
@@ -51,6 +55,10 @@ class MariaDb:
         user = f"--user={getpass.getuser()}"
         words = ["mariadb-install-db", "--no-defaults", user, f"--datadir={self._data}", "--skip-test-db"]
         run([*words, "--auth-root-authentication-method=normal"], self._log / "mariadb-install-db.log", env=_SBIN)
+
+    def remove(self) -> None:
+        """Delete its data."""
+        shutil.rmtree(self._home)
 
     def answers(self) -> bool:
         """Whether it is up."""

@@ -23,9 +23,12 @@ ARQS = "/v2/accelerator_requests"
 def mariadb(directory: Path) -> Iterator[MariaDb]:
     """A MariaDB that is up."""
     made = MariaDb(directory)
-    made.create()
-    with running(made.service, made.answers):
-        yield made
+    try:
+        made.create()
+        with running(made.service, made.answers):
+            yield made
+    finally:
+        made.remove()
 
 
 @pytest.fixture(scope="module", params=["postgresql", "mariadb"])

@@ -7,13 +7,16 @@ import io
 import os
 import re
 import subprocess
+import tempfile
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from tests.real.accelerator import FakeDevice
 from tests.real.cloud import Cloud
 from tests.real.keystone import ADMIN_PASSWORD
-from tests.real.places import PYTHON, VENV
+from tests.real.places import PYTHON, RUN, STACK, VENV
 
 #: They insist on 500 for a caller's mistake, where Cantle answers 409 (a uuid that exists) and 400 (no name, a name too long).
 #: See docs/testing-real.md.
@@ -54,23 +57,34 @@ enforce_new_defaults = True
 """
 
 
-def make_workspace(directory: Path, auth_url: str) -> Path:
-    """A tempest workspace below ``directory`` that knows the Keystone at ``auth_url``."""
-    workspace = directory / "tempest"
-    tempest(directory, "init", "--workspace-path", str(directory / "tempest-workspaces.yaml"), str(workspace))
+@pytest.fixture
+def stack() -> Iterator[Path]:
+    """``.stack`` under a path without spaces, wherever the checkout stands: what runs tempest's tests hands paths to a shell."""
+    with tempfile.TemporaryDirectory(prefix="cantle-tempest-") as folder:
+        link = Path(folder, "stack")
+        link.symlink_to(STACK)
+        yield link
+
+
+def make_workspace(stack: Path, auth_url: str) -> Path:
+    """A tempest workspace in the run's directory that knows the Keystone at ``auth_url``."""
+    run = stack / RUN.name
+    workspace = run / "tempest"
+    done = tempest(stack, run, "init", "--workspace-path", str(run / "tempest-workspaces.yaml"), str(workspace))
+    assert done.returncode == 0, done.stderr.decode()
     conf = workspace / "etc" / "tempest.conf"
-    log = directory / "log" / "tempest.log"
+    log = run / "log" / "tempest.log"
     conf.write_text(_CONF.format(workspace=workspace, log=log, password=ADMIN_PASSWORD, auth_url=auth_url))
     conf.chmod(0o600)
     return workspace
 
 
-def tempest(folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
+def tempest(stack: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
     """Run tempest in ``folder``; its status is nonzero when any test failed, so that is for the caller to judge."""
-    env = {**os.environ, "PATH": f"{VENV / 'bin'}{os.pathsep}{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
-    return subprocess.run(
-        [VENV / "bin" / "tempest", *words], cwd=folder, env=env, check=False, capture_output=True, timeout=400
-    )
+    programs = stack / VENV.name / "bin"
+    env = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
+    argv: list[str | Path] = [programs / "python", programs / "tempest", *words]
+    return subprocess.run(argv, cwd=folder, env=env, check=False, capture_output=True, timeout=400)
 
 
 def outcomes(stream: bytes) -> dict[str, set[str]]:
@@ -85,14 +99,13 @@ def outcomes(stream: bytes) -> dict[str, set[str]]:
 
 
 def test_all_api_tests_pass_but_those_that_insist_on_a_server_error(
-    cloud: Cloud, fake: FakeDevice, directory: Path
+    cloud: Cloud, fake: FakeDevice, stack: Path
 ) -> None:
-    workspace = make_workspace(directory, cloud.auth_url)
-    done = tempest(
-        workspace, "run", "--subunit", "--concurrency", "2", "--regex", r"^cyborg_tempest_plugin\.tests\.api"
-    )
+    workspace = make_workspace(stack, cloud.auth_url)
+    tests = r"^cyborg_tempest_plugin\.tests\.api"
+    done = tempest(stack, workspace, "run", "--subunit", "--concurrency", "2", "--regex", tests)
     by_status = outcomes(done.stdout)
-    log = (directory / "log" / "tempest.log").read_text(errors="replace")
+    log = (RUN / "log" / "tempest.log").read_text(errors="replace")
 
     assert by_status["failure"] == INSIST_ON_A_SERVER_ERROR, done.stderr.decode()[-3000:]
     assert len(by_status["success"]) == 42 - len(INSIST_ON_A_SERVER_ERROR), sorted(by_status["success"])
