@@ -25,6 +25,7 @@ from cantle.store import arq as store
 from cantle.store import claim, deployable, host, owner
 from cantle.store.database import Database, host_topic, wake
 from cantle.store.faults import LookAgain
+from cantle.store.service import why_not
 from cantle.store.types import Record
 
 
@@ -194,7 +195,7 @@ def _check_provider(one: Bind, arq: Record, provider: Record | None) -> None:
             "host-of-other-provider",
             f"Provider {provider.name} belongs to host {provider.hostname}, not to {one.hostname}.",
         )
-    if (why := deployable.why_not(provider)) is not None:
+    if (why := why_not(provider)) is not None:
         raise Conflict("provider-out-of-service", f"Nothing can be bound on {provider.name}: {why}.")
     wanting = [f"resource class {arq.resource_class}"] if arq.resource_class != provider.resource_class else []
     wanting += [trait for trait in arq.required if trait not in provider.traits]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cantle.model.capacity import Capacity
 from cantle.store import deployable as store
 from cantle.store.database import Database
+from cantle.store.service import why_not
 
 
 def list_capacity(db: Database) -> list[Capacity]:
@@ -26,5 +27,5 @@ def list_capacity(db: Database) -> list[Capacity]:
             reason=reason,
         )
         for row in rows
-        for reason in (store.why_not(row),)
+        for reason in (why_not(row),)
     ]

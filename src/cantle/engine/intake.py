@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection
 
 from cantle.engine import heartbeat, units
@@ -19,7 +20,7 @@ from cantle.model.device import DeviceStatus, Health
 from cantle.model.problem import Problem
 from cantle.store import host as hosts
 from cantle.store import inventory as store
-from cantle.store.database import Database
+from cantle.store.database import Database, report_topic, wake
 from cantle.store.types import Record, database_now
 from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport, InventoryAnswer, InventoryReport
 
@@ -40,6 +41,12 @@ _SEEN = (
     "capabilities",
     "std_board_info",
     "vendor_board_info",
+    "mdev_types",
+    "intent_version",
+    "intent_tried",
+    "intent_code",
+    "intent_error",
+    "plans",
 )
 _OFFERED = ("driver_name", "resource_class", "traits", "total")
 
@@ -98,6 +105,7 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
     if changed:
         problems = _Intake(connection, row.id, moment).all_of(report)
         values |= {"digest": report.digest, "problems": problems, "updated_at": moment}
+        wake(connection, report_topic(hostname))
     hosts.change(connection, row.id, **values)
     return row.id, InventoryAnswer(generation=row.generation, changed=changed)
 
@@ -263,7 +271,12 @@ class _Intake:
 
 
 def _device_values(device: DeviceReport) -> dict[str, Any]:
-    return {column: getattr(device, column) for column in _SEEN}
+    return {column: getattr(device, column) for column in _SEEN} | {"plans": _plans(device)}
+
+
+def _plans(device: DeviceReport) -> str | None:
+    """As text: the server stores them for whoever asks and never looks into them here."""
+    return msgspec.json.encode(device.plans, order="deterministic").decode() if device.plans else None
 
 
 def _row_values(row: Record) -> dict[str, Any]:

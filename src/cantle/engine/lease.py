@@ -25,6 +25,7 @@ from cantle.store import arq, claim, deployable, host
 from cantle.store import lease as store
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
+from cantle.store.service import why_not
 from cantle.store.types import Record
 from cantle.store.wakeups import Patience
 
@@ -172,7 +173,7 @@ def _offer(row: Record) -> Offer:
         traits=frozenset(row.traits),
         used=row.used,
         free=row.free,
-        out_of_service=deployable.why_not(row),
+        out_of_service=why_not(row),
     )
 
 

@@ -50,6 +50,8 @@ def _device(device: DeviceReport) -> str | None:
     for name, text in (("vendor_id", device.vendor_id), ("product_id", device.product_id)):
         if _ID.fullmatch(text) is None:
             return f"its {name} is {text!r}, not four lower-case hex digits"
+    if device.intent_version < 0 or device.intent_tried < 0 or len(device.intent_code or "") > 64:
+        return "its intent's version or code is out of range"
     names = [deployable.name for deployable in device.deployables]
     if len(set(names)) < len(names):
         return "two of its deployables have one name"

@@ -5,6 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cantle.model.intent import IntentStatus
 
 
 class Mode(StrEnum):
@@ -79,7 +83,9 @@ class Device:
 
     ``address`` is its identity on its host: a PCI address ``0000:af:00.0`` or a parent's name ``mtty``. ``vendor_id`` and
     ``product_id`` are four lower-case hex digits without 0x, "" where there are none. ``vendor`` is what the v2 API shows
-    (Cyborg's vendor field: the vendor id in hex). Times are aware, UTC.
+    (Cyborg's vendor field: the vendor id in hex). Times are aware, UTC. ``intent`` is what an operator wants it to be;
+    ``out_of_service`` is why nothing may be lent of it now, in words. ``mdev_types`` has, by parent, id and name of the mediated types
+    it can make.
     """
 
     id: int
@@ -95,10 +101,13 @@ class Device:
     health: Health
     status: DeviceStatus
     created_at: dt.datetime
+    intent: IntentStatus
     updated_at: dt.datetime | None = None
     reason: str | None = None
+    out_of_service: str | None = None
     numa_node: int | None = None
     capabilities: tuple[str, ...] = ()
+    mdev_types: dict[str, dict[str, str]] = field(default_factory=dict)
     std_board_info: dict[str, str] = field(default_factory=dict)
     vendor_board_info: dict[str, str] = field(default_factory=dict)
     control_path: ControlPath | None = None

@@ -10,11 +10,13 @@ become new keys.
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NoReturn
 
 from cantle.errors import BadRequest
@@ -111,6 +113,58 @@ class Intent:
         return cls.from_json(form)
 
 
+class IntentState(StrEnum):
+    """How far a host has followed the latest wish for one of its devices. ``cantle.model.intent.IntentStatus`` derives it."""
+
+    NONE = "none"
+    """No wish holds: none was ever made, or it was cleared and the host has followed. The host's configuration decides."""
+    PENDING = "pending"
+    """The host has yet to follow the latest wish, or its clearing. Nothing is lent of the device until a report ends this."""
+    APPLIED = "applied"
+    """The device is what the wish says."""
+    FAILED = "failed"
+    """The host could not follow the latest wish and goes on trying. Nothing is lent of the device until it can, or the next wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntentStatus:
+    """The latest wish for a device, and what its host has reported of it.
+
+    :param intent: None when there never was one, or when it was cleared; the clearing has a version too.
+    :param version: of the latest wish; 0 when there never was one.
+    :param applied: the version the host says the device is in accordance with.
+    :param tried: the version it tried last, to which ``code`` and ``error`` belong; both None if that did not fail.
+    :param set_by: the user who made or cleared it.
+    """
+
+    intent: Intent | None = None
+    version: int = 0
+    applied: int = 0
+    tried: int = 0
+    code: str | None = None
+    error: str | None = None
+    set_by: str = ""
+    created_at: dt.datetime | None = None
+    updated_at: dt.datetime | None = None
+
+    @property
+    def state(self) -> IntentState:
+        """How far the host has followed. A failure to follow an earlier wish says nothing about the latest."""
+        if self.applied == self.version:
+            return IntentState.NONE if self.intent is None else IntentState.APPLIED
+        failed = self.code is not None and self.tried == self.version
+        return IntentState.FAILED if failed else IntentState.PENDING
+
+    def why_not(self, address: str) -> str | None:
+        """Why nothing may be lent of the device at that address, in words; None when the host has followed."""
+        wish = "what its host's configuration says" if self.intent is None else str(self.intent.mode)
+        if self.state is IntentState.PENDING:
+            return f"{address} is being changed to {wish} (intent {self.version})"
+        if self.state is IntentState.FAILED:
+            return f"{address} could not be changed to {wish} (intent {self.version}): {self.error or self.code}"
+        return None
+
+
 def is_pci(device: str) -> bool:
     """Whether a device's name is a PCI address."""
     try:
@@ -120,11 +174,16 @@ def is_pci(device: str) -> bool:
     return True
 
 
+def canonical(device: str) -> str:
+    """A device's name as it is stored: a PCI address as sysfs spells it, anything else as it is."""
+    return str(PciAddress.parse(device)) if is_pci(device) else device
+
+
 def _device(value: object, key: str) -> str:
     if not isinstance(value, str):
         _refuse(key, value, "a PCI address such as 0000:af:00.0, or the name of a parent of mediated devices")
     if is_pci(value):
-        return str(PciAddress.parse(value))
+        return canonical(value)
     if _PARENT.fullmatch(value) is None:
         _refuse(
             key,

@@ -177,6 +177,11 @@ def host_topic(hostname: str) -> str:
     return f"host/{hostname}"
 
 
+def report_topic(hostname: str) -> str:
+    """Rung when a host's report has changed what is known of it."""
+    return f"report/{hostname}"
+
+
 def lease_topic(uuid: str) -> str:
     """Rung when an ARQ or a claim of a lease has changed."""
     return f"lease/{uuid}"

@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from sqlalchemy import Connection, bindparam, func, select
 
 from cantle.model.deployable import Attribute, Deployable
-from cantle.model.device import LENDABLE, DeviceStatus
 from cantle.model.page import Page
 from cantle.store import attribute
-from cantle.store.host import UP
 from cantle.store.paging import window
+from cantle.store.service import SERVICE, why_not, with_intents
 from cantle.store.tables import (
     attach_handles,
     attributes,
@@ -49,19 +48,8 @@ FREE = (
     .label("free")
 )
 
-#: What decides whether something may be claimed from a deployable.
-SERVICE = (
-    devices.c.uuid.label("device_uuid"),
-    devices.c.address.label("device_address"),
-    devices.c.health,
-    devices.c.status,
-    devices.c.reason.label("device_reason"),
-    hosts.c.hostname,
-    UP.label("up"),
-)
-
-_PLACES = deployables.join(devices, devices.c.id == deployables.c.device_id).join(
-    hosts, hosts.c.id == deployables.c.host_id
+_PLACES = with_intents(
+    deployables.join(devices, devices.c.id == deployables.c.device_id).join(hosts, hosts.c.id == deployables.c.host_id)
 )
 _DEPLOYABLES = select(deployables, *SERVICE, USED).select_from(_PLACES)
 _BY_UUID = _DEPLOYABLES.where(deployables.c.uuid == bindparam("uuid"))
@@ -103,10 +91,12 @@ _OFFERED = (
         FREE,
     )
     .select_from(
-        device_profiles.outerjoin(profile_classes, profile_classes.c.profile_id == device_profiles.c.id)
-        .outerjoin(deployables, deployables.c.resource_class == profile_classes.c.resource_class)
-        .outerjoin(devices, devices.c.id == deployables.c.device_id)
-        .outerjoin(hosts, hosts.c.id == deployables.c.host_id)
+        with_intents(
+            device_profiles.outerjoin(profile_classes, profile_classes.c.profile_id == device_profiles.c.id)
+            .outerjoin(deployables, deployables.c.resource_class == profile_classes.c.resource_class)
+            .outerjoin(devices, devices.c.id == deployables.c.device_id)
+            .outerjoin(hosts, hosts.c.id == deployables.c.host_id)
+        )
     )
     .where(device_profiles.c.name == bindparam("profile_name"))
 )
@@ -145,17 +135,6 @@ def offered(connection: Connection, profile_name: str) -> Sequence[Record]:
     """The profile with everything of the resource classes it asks for: rows of profile_id, groups, and a deployable with used and free
     units, or NULLs in the place of a deployable. No row: no such profile."""
     return connection.execute(_OFFERED, {"profile_name": profile_name}).all()
-
-
-def why_not(row: Record) -> str | None:
-    """Why nothing may be claimed from it now, in words; None when it is in service. The row has what `SERVICE` has."""
-    if row.status != DeviceStatus.ENABLED:
-        return f"{row.device_address} is in maintenance"
-    if row.health not in LENDABLE:
-        return f"{row.device_address} is {row.health}" + (f": {row.device_reason}" if row.device_reason else "")
-    if not row.up:
-        return f"{row.hostname} is down"
-    return None
 
 
 def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:

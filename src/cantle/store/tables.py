@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
 
-from cantle.store.types import Facts, Groups, RowId, Rows, UtcTime, Uuid, Words, name
+from cantle.store.types import Facts, FactsByName, Groups, LongText, RowId, Rows, UtcTime, Uuid, Words, name
 
 metadata = MetaData(
     naming_convention={
@@ -44,7 +44,8 @@ hosts = Table(
     *_times(),
 )
 
-# One card, by its address on its host, together with the control path over which the host manages it (spec S0.6).
+# One card, by its address on its host, together with the control path over which the host manages it (spec S0.6). The columns
+# ``intent_…`` are what the host says of the wish for it; ``plans`` is the JSON text of what it would do for each mode, as reported.
 devices = Table(
     "devices",
     metadata,
@@ -69,7 +70,27 @@ devices = Table(
     Column("control_path_type", String(16), nullable=False),
     Column("control_path_info", Facts, nullable=False),
     *_times(),
+    Column("mdev_types", FactsByName),
+    Column("intent_version", RowId, nullable=False, server_default="0"),
+    Column("intent_tried", RowId, nullable=False, server_default="0"),
+    Column("intent_code", name(64)),
+    Column("intent_error", Text),
+    Column("plans", LongText),
     UniqueConstraint("host_id", "address"),
+)
+
+# What an operator wants a device to be, apart from what its host says it is. ``intent`` is the JSON text of the wish, NULL once it
+# was cleared: the row stays, for no version may ever come again. A device whose host has not said that it follows ``version`` is out
+# of service.
+intents = Table(
+    "intents",
+    metadata,
+    _id(),
+    Column("device_id", RowId, ForeignKey("devices.id"), nullable=False, unique=True),
+    Column("version", RowId, nullable=False),
+    Column("intent", Text),
+    Column("set_by", name(), nullable=False),
+    *_times(),
 )
 
 # The part of a device that is offered together: one Placement provider. ``total`` is what the host says it can deliver.

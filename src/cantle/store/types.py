@@ -33,6 +33,10 @@ def name(length: int = 255) -> TypeEngine[str]:
 Uuid = name(36)
 
 
+#: Text that may grow beyond the 64 KB that MariaDB's TEXT takes.
+LongText = Text().with_variant(LONGTEXT(), "mysql", "mariadb")
+
+
 class UtcTime(TypeDecorator[dt.datetime]):
     """An aware time, kept as UTC without a zone, to the microsecond."""
 
@@ -82,6 +86,13 @@ class Facts(_JsonText):
 
     cache_ok = True
     decoder = msgspec.json.Decoder(dict[str, str])
+
+
+class FactsByName(_JsonText):
+    """``dict[str, dict[str, str]]``."""
+
+    cache_ok = True
+    decoder = msgspec.json.Decoder(dict[str, dict[str, str]])
 
 
 class Groups(_JsonText):

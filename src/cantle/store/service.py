@@ -1,0 +1,70 @@
+"""Whether anything may be lent of a device now: one rule for choosing, binding, lists and the claim itself."""
+
+from __future__ import annotations
+
+from sqlalchemy import ColumnElement, FromClause, func
+
+from cantle.model.device import LENDABLE, DeviceStatus
+from cantle.model.intent import Intent, IntentStatus
+from cantle.store.host import UP
+from cantle.store.tables import devices, hosts, intents
+from cantle.store.types import Record
+
+#: The latest wish for a device; 0 when there never was one.
+_WISHED: ColumnElement[int] = func.coalesce(intents.c.version, 0)
+
+#: What says how far a host has followed the wish for a device.
+INTENT = (
+    devices.c.intent_version,
+    devices.c.intent_tried,
+    devices.c.intent_code,
+    devices.c.intent_error,
+    intents.c.intent,
+    _WISHED.label("wished_version"),
+)
+
+#: What decides whether something may be lent of a device. Select it from something that `with_intents` was given.
+SERVICE = (
+    devices.c.uuid.label("device_uuid"),
+    devices.c.address.label("device_address"),
+    devices.c.health,
+    devices.c.status,
+    devices.c.reason.label("device_reason"),
+    hosts.c.hostname,
+    UP.label("up"),
+    *INTENT,
+)
+
+#: In SQL, for the statement that claims: the host has followed the latest wish. Whoever sets one locks the host first, as whoever
+#: claims does, so that a claim sees every wish that came before it.
+FOLLOWED: ColumnElement[bool] = devices.c.intent_version == _WISHED
+
+
+def with_intents(places: FromClause) -> FromClause:
+    """A join that has ``devices``, with the wish for each."""
+    return places.outerjoin(intents, intents.c.device_id == devices.c.id)
+
+
+def why_not(row: Record) -> str | None:
+    """Why nothing may be lent of it now, in words; None when it is in service. The row has what `SERVICE` has."""
+    if row.status != DeviceStatus.ENABLED:
+        return f"{row.device_address} is in maintenance"
+    if row.health not in LENDABLE:
+        return f"{row.device_address} is {row.health}" + (f": {row.device_reason}" if row.device_reason else "")
+    if not row.up:
+        return f"{row.hostname} is down"
+    if row.intent_version != row.wished_version:
+        return intent_status(row).why_not(row.device_address)
+    return None
+
+
+def intent_status(row: Record) -> IntentStatus:
+    """The latest wish and how far its host has followed. The row has what `INTENT` has."""
+    return IntentStatus(
+        intent=None if row.intent is None else Intent.loads(row.intent),
+        version=row.wished_version,
+        applied=row.intent_version,
+        tried=row.intent_tried,
+        code=row.intent_code,
+        error=row.intent_error,
+    )
