@@ -49,7 +49,11 @@ _log = logging.getLogger(__name__)
 #: Requests of clients served at once.
 PUBLIC_THREADS = 12
 
-#: Requests of agents served at once besides the one that each agent keeps waiting.
+#: Requests that one agent may have waiting. It needs one; one that it gave up to look at its host again holds its place until the
+#: host's work changes or its time is over.
+WAITING_PER_AGENT = 8
+
+#: Requests of agents served at once besides those that wait.
 SPARE_AGENT_THREADS = 4
 
 #: Seconds that a part gets to end when the server stops.
@@ -185,7 +189,8 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     os.umask(0o077)  # whatever is written is for this user
     public = HttpServer(plan.place, threads=PUBLIC_THREADS, name="cantle")
     stack.callback(public.stop)
-    inner = HttpServer(Address("127.0.0.1", 0), threads=len(plan.hosts) + SPARE_AGENT_THREADS, name="cantle-agents")
+    waiting = len(plan.hosts) * WAITING_PER_AGENT
+    inner = HttpServer(Address("127.0.0.1", 0), threads=waiting + SPARE_AGENT_THREADS, name="cantle-agents")
     stack.callback(inner.stop)
     state = StateDir(plan.state_dir)
     stack.callback(state.close)
@@ -197,7 +202,7 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
 
     # Whoever may call the agents' listener may speak for hosts; the secret keeps other users of this machine out.
     token = secrets.token_urlsafe(32)
-    inner_settings = dataclasses.replace(plan.agents_settings, agents_token=token, parked_slots=len(plan.hosts))
+    inner_settings = dataclasses.replace(plan.agents_settings, agents_token=token, parked_slots=waiting)
     parts = Parts()
     agents = [
         Agent(
