@@ -286,4 +286,6 @@ def _check(rel: str) -> None:
 
 
 def _text(data: bytes) -> str:
+    # tar pads sysfs files, whose size the kernel gives as 4096 whatever they hold, with zeros.
+    data = data.rstrip(b"\0")
     return (data[:-1] if data.endswith(b"\n") else data).decode("utf-8", "replace")

@@ -43,6 +43,11 @@ def test_bytes_that_are_no_text_do_not_stop_a_read(host: Path) -> None:
     assert Root(host).read("odd") == "\ufffd\ufffdT4"
 
 
+def test_the_zeros_with_which_tar_fills_a_captured_file_up_are_not_text(host: Path) -> None:
+    (host / "padded").write_bytes(b"-1\n" + bytes(4093))
+    assert Root(host).read("padded") == "-1"
+
+
 def test_relative_links_inside_the_root_are_followed(host: Path) -> None:
     root = Root(host)
     assert root.read("sys/bus/card/vendor") == "0x10de"
