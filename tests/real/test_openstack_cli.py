@@ -21,9 +21,22 @@ def arq_bind_words(openstack: OpenStackCli, fake: FakeDevice, cloud: Cloud, arq:
     return head if openstack.flavour == "python-openstackclient" else [*head, cloud.project_id("nova")]
 
 
-def test_the_commands_are_those_of_the_client_under_test(openstack: OpenStackCli) -> None:
-    text = openstack.text("admin", "accelerator", "arq", "bind", "--help")
-    assert ("project_id" in text) == (openstack.flavour == "python-cyborgclient")
+#: What both clients have, and what this module runs.
+COMMANDS = {
+    *(f"device {verb}" for verb in ("list", "show", "enable", "disable")),
+    *(f"device profile {verb}" for verb in ("list", "show", "create", "delete")),
+    *(f"device attribute {verb}" for verb in ("list", "show", "create", "delete")),
+    *(f"deployable {verb}" for verb in ("list", "show", "program")),
+    *(f"arq {verb}" for verb in ("list", "show", "create", "delete", "bind", "unbind")),
+}
+
+
+def test_these_are_all_the_commands_of_the_client_under_test(openstack: OpenStackCli) -> None:
+    groups = openstack.json("admin", "command", "list", "--group", "openstack.accelerator")
+    commands = [command for group in groups for command in group["Commands"]]
+    assert {command.removeprefix("accelerator ") for command in commands} == COMMANDS
+    help_of_bind = openstack.text("admin", "accelerator", "arq", "bind", "--help")
+    assert ("project_id" in help_of_bind) == (openstack.flavour == "python-cyborgclient")
 
 
 def test_devices_are_listed_and_shown(openstack: OpenStackCli, fake: FakeDevice) -> None:
