@@ -13,7 +13,7 @@ from cantle.cli.output import output_options, print_record, print_rows
 from cantle.cli.wait import wait_for
 
 COLUMNS = ("uuid", "state", "profile_name", "hostname", "workload")
-WIDE = (*COLUMNS, "owner", "created_at", "expires_at", "arqs")
+WIDE = (*COLUMNS, "owner", "created_at", "expires_at", "reason", "arqs")
 
 _wait = click.option("--wait", is_flag=True, help="Return when it is done, not when it is accepted.")
 _timeout = click.option(
@@ -69,7 +69,7 @@ def create(
     if wait and made["state"] != "active":
         raise errors.CantleError(
             "lease-failed",
-            f"Lease {made['uuid']} is {made['state']}: {_reasons(made)} "
+            f"Lease {made['uuid']} is {made['state']}: {made['reason'] or 'the host gave no reason.'} "
             f"'cantle lease release {made['uuid']}' gives back what it holds.",
         )
 
@@ -151,12 +151,6 @@ def _until(client: Client, uuid: str, states: Sequence[str], timeout: float, bec
         return answer
 
     return wait_for(ask, lambda found: found["state"] in states, seconds=timeout, what=f"lease {uuid} to {become}")
-
-
-def _reasons(found: dict[str, Any]) -> str:
-    """Why its requests failed, each reason once."""
-    reasons = dict.fromkeys(arq["reason"] for arq in found["arqs"] if arq.get("reason"))
-    return " ".join(reasons) or "the host gave no reason."
 
 
 def _print(found: dict[str, Any], fmt: str, chosen: Sequence[str]) -> None:

@@ -40,7 +40,7 @@ class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A lease on the wire."""
+    """A lease on the wire. ``reason`` says why units could not be made ready, or taken back."""
 
     uuid: str
     state: str
@@ -52,6 +52,7 @@ class Shape(msgspec.Struct, frozen=True):
     created_at: str | None
     updated_at: str | None
     expires_at: str | None
+    reason: str | None
     arqs: list[arq.Shape]
 
 
@@ -120,5 +121,6 @@ def _shape(call: Call, lease: Lease) -> Shape:
         created_at=stamp(lease.created_at),
         updated_at=stamp(lease.updated_at),
         expires_at=stamp(lease.expires_at),
+        reason=" ".join(dict.fromkeys(request.reason for request in lease.arqs if request.reason)) or None,
         arqs=[arq.shape(call, request) for request in lease.arqs],
     )
