@@ -14,6 +14,9 @@ from cantle.errors import BadRequest, TooLarge, UnsupportedMedia
 #: How deep arrays and objects may nest: far more than any body of this API, far less than what exhausts a stack.
 DEPTH = 32
 
+#: Bytes of a body that is too large which are read and thrown away.
+WASTED = 8 << 20
+
 Decode = Callable[[bytes], Any]
 
 
@@ -62,14 +65,14 @@ def read(request: falcon.Request, limit: int) -> bytes:
                 )
             return b""
         raw: bytes = request.stream.read(limit + 1)
+        if len(raw) > limit:
+            raise _too_large(limit, request.stream)
     elif length > limit:
-        raise _too_large(limit)
+        raise _too_large(limit, request.bounded_stream)
     else:
         raw = request.bounded_stream.read(length)
         if len(raw) < length:
             raise BadRequest("bad-content-length", f"The body ended after {len(raw)} of {length} bytes.")
-    if len(raw) > limit:
-        raise _too_large(limit)
     return raw
 
 
@@ -80,7 +83,11 @@ def _length(request: falcon.Request) -> int | None:
     return int(text) if text else None
 
 
-def _too_large(limit: int) -> TooLarge:
+def _too_large(limit: int, rest: Any) -> TooLarge:
+    """The refusal, after reading what still comes, within reason: a client that is still sending would miss the answer."""
+    left = WASTED
+    while left > 0 and (part := rest.read(min(left, 65536))):
+        left -= len(part)
     return TooLarge(
         "body-too-large", f"The body is larger than {limit} bytes, which is all this server reads.", limit=limit
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -20,14 +21,26 @@ class Parking:
     """A fixed number of places, taken without waiting."""
 
     def __init__(self, places: int) -> None:
-        self._free = threading.Semaphore(places)
+        self._places = places
+        self._lock = threading.Lock()
+        self._parked: Counter[object] = Counter()
 
     @contextmanager
-    def place(self) -> Iterator[bool]:
-        """Take a place for the block. Yields whether there was one; the block must not wait when there was none."""
-        taken = self._free.acquire(blocking=False)
+    def place(self, who: object = None) -> Iterator[bool]:
+        """Take a place for the block. Yields whether there was one; the block must not wait when there was none.
+
+        :param who: he needs one place however often he comes: for callers whose newest call ends their earlier ones. None: nobody known.
+        """
+        who = object() if who is None else who
+        with self._lock:
+            taken = who in self._parked or len(self._parked) < self._places
+            if taken:
+                self._parked[who] += 1
         try:
             yield taken
         finally:
             if taken:
-                self._free.release()
+                with self._lock:
+                    self._parked[who] -= 1
+                    if not self._parked[who]:
+                        del self._parked[who]

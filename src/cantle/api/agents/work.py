@@ -21,7 +21,8 @@ class WorkQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def show(call: Call) -> Work:
-    """The work; waits only if the agent has the current generation.
+    """The work; waits only if the agent has the current generation. A host waits once: its newest call ends the earlier one, whose
+    connection the agent may have given up without the server noticing.
 
     :raises Unavailable: ``no-waiting-place``, with a ``Retry-After``.
     """
@@ -29,7 +30,7 @@ def show(call: Call) -> Work:
     host = call.params["host"]
     if asked.generation is None or not asked.wait:
         return engine.current_work(call.db, host)
-    with call.site.parking.place() as free:
+    with call.site.parking.place(host) as free:
         if not free:
             raise Unavailable(
                 "no-waiting-place",
