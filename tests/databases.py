@@ -11,11 +11,11 @@ from functools import cache
 from pathlib import Path
 
 from sqlalchemy import text
+from tests.postgres import Postgres
 
 from cantle.store import migrate
 from cantle.store.database import Database
 from cantle.store.tables import metadata
-from tests.postgres import Postgres
 
 KINDS = ("sqlite", "postgresql")
 

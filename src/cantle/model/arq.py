@@ -26,17 +26,17 @@ class ArqState(StrEnum):
     UNBIND_FAILED = "UnbindFailed"
     """The host could not take the unit back and the reason is recorded; the host's next success, an unbind or a delete leaves it."""
     DELETING = "Deleting"
-    """It is going away and its unit is being taken back; the host's result ends it."""
+    """Known to clients and never set here: a deleted request is gone at once, and the claim on its unit is what the host's result ends."""
 
 
-#: to-state by from-state: every move the engine may make. Total: each state is a key, a test holds it so.
+#: to-state by from-state: every move the engine makes. Total: each state is a key, a test holds it so. A delete ends any of them.
 TRANSITIONS: dict[ArqState, frozenset[ArqState]] = {
-    ArqState.INITIAL: frozenset({ArqState.BIND_STARTED, ArqState.UNBOUND, ArqState.DELETING}),
-    ArqState.BIND_STARTED: frozenset({ArqState.BOUND, ArqState.BIND_FAILED, ArqState.UNBOUND, ArqState.DELETING}),
-    ArqState.BOUND: frozenset({ArqState.UNBOUND, ArqState.UNBIND_FAILED, ArqState.BIND_FAILED, ArqState.DELETING}),
-    ArqState.UNBOUND: frozenset({ArqState.BIND_STARTED, ArqState.UNBIND_FAILED, ArqState.UNBOUND, ArqState.DELETING}),
-    ArqState.BIND_FAILED: frozenset({ArqState.UNBOUND, ArqState.DELETING}),
-    ArqState.UNBIND_FAILED: frozenset({ArqState.UNBOUND, ArqState.DELETING}),
+    ArqState.INITIAL: frozenset({ArqState.BIND_STARTED, ArqState.UNBOUND}),
+    ArqState.BIND_STARTED: frozenset({ArqState.BOUND, ArqState.BIND_FAILED, ArqState.UNBOUND}),
+    ArqState.BOUND: frozenset({ArqState.UNBOUND}),
+    ArqState.UNBOUND: frozenset({ArqState.BIND_STARTED, ArqState.UNBIND_FAILED}),
+    ArqState.BIND_FAILED: frozenset({ArqState.UNBOUND}),
+    ArqState.UNBIND_FAILED: frozenset({ArqState.UNBOUND}),
     ArqState.DELETING: frozenset(),
 }
 

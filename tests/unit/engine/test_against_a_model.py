@@ -266,6 +266,13 @@ class Cloud(RuleBasedStateMachine):
         assert found == {uuid: (one.state, one.instance, one.lease) for uuid, one in self.arqs.items()}
 
     @invariant()
+    def states_move_as_the_table_says(self) -> None:
+        for uuid, one in self.arqs.items():
+            before = self.seen.get(uuid, one.state)
+            assert one.state is before or one.state in TRANSITIONS[before]
+        self.seen = {uuid: one.state for uuid, one in self.arqs.items()}
+
+    @invariant()
     def no_unit_is_lent_twice_or_lost(self) -> None:
         with self.db.read() as connection:
             rows = connection.execute(select(claims.c.attach_handle_id, claims.c.arq_id, claims.c.wanted)).all()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from uuid import uuid4
 
 import msgspec
@@ -218,7 +220,11 @@ def test_values_that_cannot_be_are_refused(db: Database, host: Host) -> None:
         error = refused(db, replace(good, **change))
         assert isinstance(error, BadRequest)
         assert error.code == code
-    for nothing in (lambda: bind(db, NOVA_FOR_ALICE, []), lambda: unbind(db, NOVA_FOR_ALICE, [])):
+    nothings: list[Callable[[], None]] = [
+        partial(bind, db, NOVA_FOR_ALICE, []),
+        partial(unbind, db, NOVA_FOR_ALICE, []),
+    ]
+    for nothing in nothings:
         with pytest.raises(BadRequest) as caught:
             nothing()
         assert caught.value.code == "nothing-to-bind"
@@ -274,11 +280,12 @@ def test_an_instance_gets_its_accelerators_in_one_call(db: Database, host: Host)
 def test_requests_of_a_lease_are_the_leases(db: Database, host: Host) -> None:
     lease = create_lease(db, ADMIN, profile_name="vgpu")
     (arq,) = lease.arqs
-    for touch in (
-        lambda: bind(db, NOVA_FOR_ADMIN, [asked(db, arq, str(uuid4()))]),
-        lambda: unbind(db, NOVA_FOR_ADMIN, [Unbind(arq.uuid)]),
-        lambda: delete_arqs(db, NOVA_FOR_ADMIN, [arq.uuid]),
-    ):
+    touches: list[Callable[[], None]] = [
+        partial(bind, db, NOVA_FOR_ADMIN, [asked(db, arq, str(uuid4()))]),
+        partial(unbind, db, NOVA_FOR_ADMIN, [Unbind(arq.uuid)]),
+        partial(delete_arqs, db, NOVA_FOR_ADMIN, [arq.uuid]),
+    ]
+    for touch in touches:
         with pytest.raises(Conflict) as caught:
             touch()
         assert caught.value.code == "arq-of-lease"
@@ -288,10 +295,11 @@ def test_requests_of_a_lease_are_the_leases(db: Database, host: Host) -> None:
 def test_binding_needs_a_service_token(db: Database, host: Host) -> None:
     (arq,) = create_arqs(db, ALICE, "vgpu")
     for who in (ALICE, ADMIN):
-        for touch in (
-            lambda: bind(db, who, [asked(db, arq, str(uuid4()))]),
-            lambda: unbind(db, who, [Unbind(arq.uuid)]),
-        ):  # noqa: B023
+        touches: list[Callable[[], None]] = [
+            partial(bind, db, who, [asked(db, arq, str(uuid4()))]),
+            partial(unbind, db, who, [Unbind(arq.uuid)]),
+        ]
+        for touch in touches:
             with pytest.raises(Forbidden) as caught:
                 touch()
             assert str(caught.value) == (
@@ -301,10 +309,11 @@ def test_binding_needs_a_service_token(db: Database, host: Host) -> None:
 
 def test_another_projects_request_does_not_exist(db: Database, host: Host) -> None:
     (arq,) = create_arqs(db, ALICE, "vgpu")
-    for touch in (
-        lambda: bind(db, NOVA_FOR_BOB, [asked(db, arq, str(uuid4()))]),
-        lambda: unbind(db, NOVA_FOR_BOB, [Unbind(arq.uuid)]),
-    ):
+    touches: list[Callable[[], None]] = [
+        partial(bind, db, NOVA_FOR_BOB, [asked(db, arq, str(uuid4()))]),
+        partial(unbind, db, NOVA_FOR_BOB, [Unbind(arq.uuid)]),
+    ]
+    for touch in touches:
         with pytest.raises(NotFound) as caught:
             touch()
         assert caught.value.code == "arq-not-found"

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import select, update
+from tests.unit.engine.cloud import ADMIN, ALICE, NOVA_FOR_ALICE, Host, bound, capacity_of, make_profile, t4
 
 from cantle.engine.arq import create_arqs, delete_arqs_of_instance, get_arq
 from cantle.engine.bind import Bind, bind
@@ -23,7 +24,6 @@ from cantle.model.lease import LeaseState
 from cantle.store.database import Database
 from cantle.store.tables import arqs, instance_owners, leases
 from cantle.store.types import database_now
-from tests.unit.engine.cloud import ADMIN, ALICE, NOVA_FOR_ALICE, Host, bound, capacity_of, make_profile, t4
 
 
 @pytest.fixture

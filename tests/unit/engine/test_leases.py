@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import threading
+from functools import partial
 from uuid import uuid4
 
 import pytest
@@ -166,13 +167,9 @@ def test_a_tenant_sees_and_releases_his_own_leases_only(db: Database, host: Host
     assert [lease.uuid for lease in list_leases(db, ALICE)] == [mine.uuid]
     assert len(list_leases(db, ADMIN)) == 2
     for uuid in (yours.uuid, str(uuid4()), "no-uuid"):
-        for touch in (
-            lambda uuid: get_lease(db, ALICE, uuid),
-            lambda uuid: release_lease(db, ALICE, uuid),
-            lambda uuid: wait_lease(db, ALICE, uuid, seconds=0),
-        ):
+        for touch in (get_lease, release_lease, partial(wait_lease, seconds=0)):
             with pytest.raises(NotFound) as caught:
-                touch(uuid)
+                touch(db, ALICE, uuid)
             assert caught.value.code == "lease-not-found"
     assert release_lease(db, ADMIN, yours.uuid).state is LeaseState.RELEASING
 

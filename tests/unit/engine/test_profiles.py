@@ -132,5 +132,5 @@ def test_pages_that_cannot_be_are_refused(db: Database) -> None:
         assert caught.value.code == code
     for wrong in ({"limit": 0}, {"limit": -1}, {"limit": 10_001}, {"sort_dir": "up"}):
         with pytest.raises(CantleError) as refused:
-            Page(**wrong)  # type: ignore[arg-type]
+            Page(**wrong)
         assert refused.value.code == "bad-page"

@@ -6,11 +6,24 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import select
+from tests.databases import KINDS, database, postgres_url, sqlite_url
+from tests.unit.engine.cloud import (
+    ADMIN,
+    ALICE,
+    NOVA_FOR_ADMIN,
+    NOVA_FOR_ALICE,
+    Host,
+    bound,
+    capacity_of,
+    make_profile,
+    t4,
+)
 
 from cantle.engine.arq import create_arqs, delete_arqs_of_instance, get_arq, list_arqs
 from cantle.engine.bind import Bind, Unbind, bind, unbind
@@ -21,8 +34,6 @@ from cantle.errors import BadRequest, CantleError, Conflict, NoCapacity, NotFoun
 from cantle.model.arq import ArqState
 from cantle.store.database import Database
 from cantle.store.tables import claims
-from tests.databases import KINDS, database, postgres_url, sqlite_url
-from tests.unit.engine.cloud import ADMIN, ALICE, NOVA_FOR_ADMIN, NOVA_FOR_ALICE, Host, bound, capacity_of, make_profile, t4
 
 RACERS = 16
 UNITS = 8
@@ -44,11 +55,14 @@ def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Dat
             db.close()
 
 
-def all_at_once(jobs: Sequence[Callable[[], object]]) -> list[object]:
+Job = Callable[[], object]
+
+
+def all_at_once(jobs: Sequence[Job]) -> list[object]:
     """What each job returned or raised; all begin together."""
     gate = threading.Barrier(len(jobs))
 
-    def run(job: Callable[[], object]) -> object:
+    def run(job: Job) -> object:
         gate.wait(30)
         try:
             return job()
@@ -73,9 +87,9 @@ def test_sixteen_binds_for_eight_units(servers: list[Database]) -> None:
     provider = capacity_of(servers[0]).rp_uuid
     arqs = [create_arqs(servers[0], NOVA_FOR_ALICE, "vgpu")[0] for _ in range(RACERS)]
 
-    def job(number: int) -> Callable[[], object]:
+    def job(number: int) -> Job:
         one = Bind(arqs[number].uuid, "compute-1", provider, str(uuid4()))
-        return lambda: bind(servers[number % len(servers)], NOVA_FOR_ALICE, [one])
+        return partial(bind, servers[number % len(servers)], NOVA_FOR_ALICE, [one])
 
     ended = all_at_once([job(number) for number in range(RACERS)])
     assert Counter(type(one) for one in ended) == {type(None): UNITS, NoCapacity: RACERS - UNITS}
@@ -89,10 +103,7 @@ def test_sixteen_leases_for_eight_units_of_two_hosts(servers: list[Database]) ->
         Host(servers[0], name).report(t4(UNITS // 2, host=name))
     make_profile(servers[0])
     ended = all_at_once(
-        [
-            lambda number=number: create_lease(servers[number % len(servers)], ALICE, profile_name="vgpu")
-            for number in range(RACERS)
-        ]
+        [partial(create_lease, servers[number % len(servers)], ALICE, profile_name="vgpu") for number in range(RACERS)]
     )
     refused = [one for one in ended if isinstance(one, CantleError)]
     assert len(refused) == RACERS - UNITS
@@ -105,7 +116,9 @@ def test_sixteen_leases_for_eight_units_of_two_hosts(servers: list[Database]) ->
 def test_two_leases_for_the_last_unit(servers: list[Database]) -> None:
     Host(servers[0]).report(t4(1))
     make_profile(servers[0])
-    ended = all_at_once([lambda server=server: create_lease(server, ALICE, profile_name="vgpu") for server in (servers[0], servers[-1])])
+    ended = all_at_once(
+        [partial(create_lease, server, ALICE, profile_name="vgpu") for server in (servers[0], servers[-1])]
+    )
     assert sorted(isinstance(one, NoCapacity) for one in ended) == [False, True]
     assert no_unit_twice(servers[0]) == 1
 
@@ -117,7 +130,7 @@ def test_one_request_bound_for_two_instances_at_once(servers: list[Database]) ->
     provider = capacity_of(servers[0]).rp_uuid
     ended = all_at_once(
         [
-            lambda server=server: bind(server, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", provider, str(uuid4()))])
+            partial(bind, server, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", provider, str(uuid4()))])
             for server in servers * 2
         ]
     )
@@ -134,8 +147,11 @@ def test_two_sets_of_requests_for_one_instance_at_once(servers: list[Database]) 
     arqs = [create_arqs(servers[0], NOVA_FOR_ALICE, "vgpu")[0] for _ in range(4)]
     ended = all_at_once(
         [
-            lambda number=number: bind(
-                servers[number % len(servers)], NOVA_FOR_ALICE, [Bind(arqs[number].uuid, "compute-1", provider, instance)]
+            partial(
+                bind,
+                servers[number % len(servers)],
+                NOVA_FOR_ALICE,
+                [Bind(arqs[number].uuid, "compute-1", provider, instance)],
             )
             for number in range(4)
         ]
@@ -155,7 +171,7 @@ def test_the_host_says_ready_while_the_request_is_let_go(servers: list[Database]
         bind(servers[0], NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", provider, str(uuid4()))])
         work = current_work(servers[0], "compute-1")
         ended = all_at_once(
-            [lambda work=work: host.obey(work), lambda arq=arq: unbind(servers[-1], NOVA_FOR_ALICE, [Unbind(arq.uuid)])]
+            [partial(host.obey, work), partial(unbind, servers[-1], NOVA_FOR_ALICE, [Unbind(arq.uuid)])]
         )
         assert not [one for one in ended if isinstance(one, CantleError)]
         assert get_arq(servers[0], ALICE, arq.uuid).state is ArqState.UNBOUND
@@ -171,10 +187,9 @@ def test_one_instance_is_deleted_by_many_and_a_lease_released_by_many(servers: l
     instance = str(uuid4())
     bound(servers[0], host, instance=instance)
     lease = create_lease(servers[0], ALICE, profile_name="vgpu")
-    ended = all_at_once(
-        [lambda server=server: delete_arqs_of_instance(server, NOVA_FOR_ADMIN, instance) for server in servers * 2]
-        + [lambda server=server: release_lease(server, ALICE, lease.uuid) for server in servers * 2]
-    )
+    jobs: list[Job] = [partial(delete_arqs_of_instance, server, NOVA_FOR_ADMIN, instance) for server in servers * 2]
+    jobs += [partial(release_lease, server, ALICE, lease.uuid) for server in servers * 2]
+    ended = all_at_once(jobs)
     assert not [one for one in ended if isinstance(one, CantleError)]
     assert len(current_work(servers[0], "compute-1").unwanted) == 2
 
@@ -183,19 +198,19 @@ def test_many_make_and_delete_one_profile(servers: list[Database]) -> None:
     groups = [{"resources:VGPU": "1"}]
     made = all_at_once(
         [
-            lambda number=number: create_profile(servers[number % len(servers)], ADMIN, name="gold", groups=groups)
+            partial(create_profile, servers[number % len(servers)], ADMIN, name="gold", groups=groups)
             for number in range(8)
         ]
     )
     assert Counter(getattr(one, "code", "made") for one in made) == {"made": 1, "profile-name-taken": 7}
     assert len(list_profiles(servers[0])) == 1
-    gone = all_at_once([lambda server=server: delete_profiles(server, ADMIN, ["gold"]) for server in servers * 4])
+    gone = all_at_once([partial(delete_profiles, server, ADMIN, ["gold"]) for server in servers * 4])
     assert {type(one) for one in gone} <= {type(None), NotFound}
     assert list_profiles(servers[0]) == []
 
 
 def test_two_agents_of_a_new_host_report_at_once(servers: list[Database]) -> None:
-    ended = all_at_once([lambda server=server: Host(server).report(t4(UNITS)) for server in servers * 2])
+    ended = all_at_once([partial(Host(server).report, t4(UNITS)) for server in servers * 2])
     assert not [one for one in ended if isinstance(one, CantleError) and one.code != "agent-fenced"]
     assert capacity_of(servers[0]).total == UNITS
     assert capacity_of(servers[0]).free == UNITS

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from tests.databases import KINDS, database
+from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ADMIN, Host, bound, capacity_of, make_profile, t4
 
 from cantle.engine import attribute, bind, capacity, deployable, device, intake, lease, profile, results, work
 from cantle.engine import host as hosts
@@ -16,9 +18,8 @@ from cantle.model.arq import Arq
 from cantle.model.device import DeviceStatus
 from cantle.model.page import Page
 from cantle.store import arq as arq_store
+from cantle.store import profile as profile_store
 from cantle.store.database import Database
-from tests.databases import KINDS, database
-from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ADMIN, Host, bound, capacity_of, make_profile, t4
 
 SIZES = (10, 1000)
 MOST = 5
@@ -40,7 +41,7 @@ class World:
 
     def _crowd(self, model: Arq, size: int) -> None:
         with self.db.write() as connection:
-            found = profile.store.by_name(connection, "pair")
+            found = profile_store.by_name(connection, "pair")
             assert found is not None
             rows = [
                 {
@@ -220,7 +221,7 @@ CALLS: dict[str, Callable[[World], Prepared]] = {
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def counts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[int, dict[str, int]]]:
+def counts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[int, dict[str, int]]:
     """Statements by size of the cloud and call."""
     found: dict[int, dict[str, int]] = {}
     for size in SIZES:
@@ -236,7 +237,7 @@ def counts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
                 world.host.refusing.clear()
                 for opened in device.list_devices(db, hostname="compute-1"):
                     device.set_status(db, ADMIN, opened.uuid, DeviceStatus.ENABLED)
-    yield found
+    return found
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -8,7 +8,14 @@ from cantle.errors import BadRequest
 from cantle.model import uuids
 from cantle.model.host import same_host
 
-SAME = [("a", "a"), ("a", "A"), ("a", "a.example.org"), ("a.example.org", "a"), ("a.example.org", "A.Example.Org."), ("a", " a ")]
+SAME = [
+    ("a", "a"),
+    ("a", "A"),
+    ("a", "a.example.org"),
+    ("a.example.org", "a"),
+    ("a.example.org", "A.Example.Org."),
+    ("a", " a "),
+]
 DIFFERENT = [("a", "b"), ("a.x", "a.y"), ("a", "ab"), ("a", "ab.x"), ("", "a"), ("", "a.x"), (".x", "")]
 
 
@@ -33,7 +40,9 @@ def test_spellings_of_one_uuid(text: str) -> None:
     assert uuids.checked(text, "x") == KEPT
 
 
-@pytest.mark.parametrize("text", ["", "x", KEPT[:-1], "{" + KEPT + "}", "urn:uuid:" + KEPT, KEPT + "\n", KEPT.replace("-", "_"), 7, None])
+@pytest.mark.parametrize(
+    "text", ["", "x", KEPT[:-1], "{" + KEPT + "}", "urn:uuid:" + KEPT, KEPT + "\n", KEPT.replace("-", "_"), 7, None]
+)
 def test_what_is_no_uuid(text: object) -> None:
     assert uuids.canonical(text) is None
     with pytest.raises(BadRequest) as caught:

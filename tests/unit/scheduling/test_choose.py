@@ -17,7 +17,16 @@ CLASSES = ("VGPU", "PGPU")
 TRAITS = ("CUSTOM_A", "CUSTOM_B")
 
 
-def offer(number: int, *, host: str = "h1", resource_class: str = "VGPU", traits: tuple[str, ...] = (), used: int = 0, free: int = 1, out: str | None = None) -> Offer:
+def offer(
+    number: int,
+    *,
+    host: str = "h1",
+    resource_class: str = "VGPU",
+    traits: tuple[str, ...] = (),
+    used: int = 0,
+    free: int = 1,
+    out: str | None = None,
+) -> Offer:
     """A deployable."""
     return Offer(
         deployable_id=number,
@@ -82,7 +91,11 @@ def test_a_fit_is_found_exactly_when_there_is_one_and_it_is_sound(needs: list[As
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(wanted, min_size=1, max_size=3), st.lists(offers, max_size=4, unique_by=lambda one: one.deployable_id), st.randoms())
+@given(
+    st.lists(wanted, min_size=1, max_size=3),
+    st.lists(offers, max_size=4, unique_by=lambda one: one.deployable_id),
+    st.randoms(),
+)
 def test_the_order_in_which_offers_come_does_not_matter(needs: list[Ask], there: list[Offer], chance: object) -> None:
     shuffled = list(there)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
@@ -128,7 +141,11 @@ def test_count_asks_for_the_whole_profile_so_many_times() -> None:
         ({"resources:PGPU": "1"}, [offer(1)], "no PGPU"),
         ({"resources:VGPU": "2"}, [offer(1), offer(2)], "2 VGPU of one provider wanted, at most 1 free"),
         ({"resources:VGPU": "1", "trait:CUSTOM_A": "required"}, [offer(1)], "0000:01:00.0 lacks CUSTOM_A"),
-        ({"resources:VGPU": "1", "trait:CUSTOM_A": "forbidden"}, [offer(1, traits=("CUSTOM_A",))], "0000:01:00.0 has CUSTOM_A"),
+        (
+            {"resources:VGPU": "1", "trait:CUSTOM_A": "forbidden"},
+            [offer(1, traits=("CUSTOM_A",))],
+            "0000:01:00.0 has CUSTOM_A",
+        ),
         ({"resources:VGPU": "1"}, [offer(1, out="0000:01:00.0 is missing")], "0000:01:00.0 is missing"),
         (
             {"resources:VGPU": "1", "resources:PGPU": "1"},

@@ -1,0 +1,84 @@
+"""Write docs/states.md from the states, their sentences and the table of moves in cantle.model.arq: ``python tools/states.py``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cantle.model import arq, lease
+from cantle.model.arq import BINDABLE, RESOLVED, TRANSITIONS, ArqState
+from cantle.model.lease import LeaseState
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "states.md"
+
+
+def page() -> str:
+    """The text of the page."""
+    return f"""# States
+
+Made by `python tools/states.py` from `cantle/model/arq.py` and `cantle/model/lease.py`; a test holds it to them.
+
+## Accelerator requests (ARQs)
+
+The names are Cyborg's, as clients know them. Nova takes those marked *resolved* for an answer.
+
+```mermaid
+{diagram()}
+```
+
+| state | what is true in it, and who leaves it |
+|---|---|
+{_rows(ArqState, sentences(Path(arq.__file__), "ArqState"), _reading)}
+
+Every state has a way out: an unbind or a delete is always accepted. A unit is claimed in BindStarted and Bound. After that its claim goes
+on, *unwanted*, until its host has said that nobody holds the unit; only then is it lent again. So a request can be gone, or bound
+elsewhere, while its old unit is still being taken back.
+
+A unit that fails when its request is Bound already (after a reboot, say) leaves the request Bound: the reason is shown on it, the host
+goes on trying, and only a release, an expiry or an unbind ends the loan.
+
+## Leases
+
+A lease has no state of its own. It is read off its requests and claims.
+
+| state | what is true in it, and who leaves it |
+|---|---|
+{_rows(LeaseState, sentences(Path(lease.__file__), "LeaseState"), lambda _state: "")}
+"""
+
+
+def diagram() -> str:
+    """The moves between ARQ states as a mermaid diagram, from the table the engine goes by."""
+    lines = ["stateDiagram-v2", f"    [*] --> {ArqState.INITIAL}"]
+    for before in ArqState:
+        lines += [f"    {before} --> {after}" for after in ArqState if after in TRANSITIONS[before]]
+        if before is not ArqState.DELETING:
+            lines.append(f"    {before} --> [*]: delete")
+    return "\n".join(lines)
+
+
+def sentences(module: Path, name: str) -> dict[str, str]:
+    """By member of an enumeration, the sentence that stands below it in the source."""
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    (found,) = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name]
+    said: dict[str, str] = {}
+    for above, below in zip(found.body, found.body[1:], strict=False):
+        if isinstance(above, ast.Assign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            said[ast.unparse(above.targets[0])] = str(below.value.value)
+    return said
+
+
+def _rows(states: Iterable[Any], said: Mapping[str, str], reading: Callable[[Any], str]) -> str:
+    return "\n".join(f"| {state.value}{reading(state)} | {said[state.name]} |" for state in states)
+
+
+def _reading(state: ArqState) -> str:
+    words = (["resolved"] if state in RESOLVED else []) + (["can be bound"] if state in BINDABLE else [])
+    return f" [{', '.join(words)}]" if words else ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
