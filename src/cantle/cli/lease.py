@@ -69,8 +69,8 @@ def create(
     if wait and made["state"] != "active":
         raise errors.CantleError(
             "lease-failed",
-            f"Lease {made['uuid']} is {made['state']}: {made['reason'] or 'the host gave no reason.'} "
-            f"'cantle lease release {made['uuid']}' gives back what it holds.",
+            f"Lease {made['uuid']} is {made['state']}: {(made['reason'] or 'the host gave no reason').rstrip('.')}. "
+            f"Give back what it holds: cantle lease release {made['uuid']}",
         )
 
 

@@ -16,6 +16,7 @@ import pytest
 from tests.unit.cli.serving import CANTLE, PATIENCE, Done, Serving, cantle, clean, serve_command, serving
 
 from cantle.cli.exit_codes import ExitCode
+from cantle.simulate import SimulatedRoot
 
 
 def refused(place: Path, *more: str) -> Done:
@@ -234,6 +235,23 @@ def test_of_two_who_want_the_last_unit_at_once_exactly_one_gets_it(tmp_path: Pat
         assert sorted(code for _, _, code in ends) == [0, 4, 4, 4], ends
         assert all("[no-capacity]" in err for _, err, code in ends if code)
         assert [lease["state"] for lease in running.json("lease", "list")] == ["active"]
+
+
+def test_a_lease_that_fails_says_why_and_how_to_give_it_back(tmp_path: Path) -> None:
+    """A program on the host has the card open, as a guest started by hand would."""
+    with serving(tmp_path) as running:
+        running.await_capacity()
+        assert running.cantle("profile", "create", "whole", "--group", "resources:PGPU=1").code == 0
+        host = SimulatedRoot(running.state / "simulated" / "t4")
+        host.hold("0000:86:00.0", command="qemu-by-hand")
+        failed = running.cantle("lease", "create", "whole", "--wait")
+        assert failed.code == ExitCode.FAILED
+        assert "qemu-by-hand" in failed.err
+        (lease,) = running.json("lease", "list")
+        assert failed.err.endswith(f"Give back what it holds: cantle lease release {lease['uuid']} [lease-failed]\n")
+        host.let_go()
+        assert running.cantle("lease", "release", lease["uuid"], "--wait").code == 0
+        assert running.json("lease", "create", "whole", "--wait")["state"] == "active"
 
 
 def test_a_disk_that_becomes_full_is_told_and_the_server_goes_on_when_there_is_room_again(tmp_path: Path) -> None:
