@@ -166,6 +166,8 @@ class Agent:
             self._client.report(self._look())
             self._look_at = self._clock() + self._rescan
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
+        if changed:
+            due = self._clock()  # a lent unit may have gone, or come back with its card
         known = self._work
         if known is None:
             work = self._client.work()

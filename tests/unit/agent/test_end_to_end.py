@@ -216,10 +216,15 @@ def test_what_others_made_is_never_touched(service: Service, t4: simulate.Simula
         assert [one.uuid for one in mdev.devices(t4)] == [FOREIGN]
 
 
-def test_a_slice_removed_by_hand_is_made_again(service: Service, t4: simulate.SimulatedRoot, tmp_path: Path) -> None:
-    with running(service, t4, tmp_path / "agent", rescan=0.5):
+@pytest.mark.parametrize("noticed", [False, True], ids=["at the next look", "at once when told"])
+def test_a_slice_removed_by_hand_is_made_again(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, noticed: bool
+) -> None:
+    with running(service, t4, tmp_path / "agent", rescan=60.0 if noticed else 0.5) as run:
         lease = service.borrow("slice")
         mdev.remove(t4, handle(lease))
+        if noticed:
+            run.agent.look_again()
         until(lambda: [one.uuid for one in mdev.devices(t4)] == [handle(lease)])
 
 
