@@ -70,11 +70,12 @@ class Neighbourhood:
         """What is around one function. Where it cannot be read the worst is assumed, and ``problems`` has one more."""
         if not self.is_interesting(function):
             return Surroundings(card=self._card_of(function))
+        name = self._names[function.address]
         try:
             return self._around(function)
         except HostError as error:
-            self.problems.append(Problem(str(function.address), error.code, error.message))
-            return Surroundings(no_isolation=f"not everything can be read ({error.message})", vfs_isolated=False)
+            self.problems.append(Problem(name, error.code, error.message))
+            return Surroundings(parents=int(name in self.parents), unreadable=error.message)
 
     def of_virtual_parent(self, name: str) -> Surroundings:
         """What is on a parent that is no PCI function."""
@@ -82,7 +83,7 @@ class Neighbourhood:
             return Surroundings(parents=1, has_room=self._has_room(name), made=self._made.get(name, Counter()))
         except HostError as error:
             self.problems.append(Problem(name, error.code, error.message))
-            return Surroundings(parents=1)
+            return Surroundings(parents=1, unreadable=error.message)
 
     def virtual_parents(self) -> list[str]:
         """Names of the parents that are no PCI function, such as ``mtty``."""
@@ -102,7 +103,7 @@ class Neighbourhood:
             has_room=any(self._has_room(one) for one in parents),
             made=self._made_on(parents),
             vendor_vfio=sum(one.vgpu_files for one in (function, *vfs)),
-            vfs_isolated=all(vf.iommu_group is not None for vf in vfs),
+            vfs_isolated=sum(vf.iommu_group is not None for vf in vfs) == (function.sriov_enabled or 0),
             mig_instances=self._mig_instances(function),
         )
 

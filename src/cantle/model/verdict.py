@@ -31,8 +31,9 @@ class Surroundings(NamedTuple):
     :param has_room: one more mediated device can be made on one of them.
     :param made: how many mediated devices of each type exist on them.
     :param vendor_vfio: how many of its virtual functions carry vGPU types by NVIDIA's VFIO framework.
-    :param vfs_isolated: every virtual function has an IOMMU group.
+    :param vfs_isolated: every virtual function is there and has an IOMMU group.
     :param mig_instances: GPU instances that exist, None when that is not known.
+    :param unreadable: what could not be read, "" for nothing; the other facts then stand for nothing.
     """
 
     companions: tuple[PciAddress, ...] = ()
@@ -45,6 +46,7 @@ class Surroundings(NamedTuple):
     vendor_vfio: int = 0
     vfs_isolated: bool = True
     mig_instances: int | None = None
+    unreadable: str = ""
 
 
 class Verdict(NamedTuple):
@@ -74,12 +76,14 @@ def judge(function: PciFunction, around: Surroundings | None) -> Verdict:
             None,
             "unknown: a dump does not tell IOMMU, SR-IOV and mediated devices; scan the host itself",
         )
+    if around.unreadable:
+        return Verdict(capabilities, *_unreadable(around))
     return Verdict(capabilities, *_now(function, around))
 
 
 def judge_virtual_parent(around: Surroundings) -> Verdict:
     """The verdict on a parent of mediated devices that is no PCI function, such as ``mtty``."""
-    return Verdict((Mode.MDEV,), *_cut(around))
+    return Verdict((Mode.MDEV,), *(_unreadable(around) if around.unreadable else _cut(around)))
 
 
 def _never(function: PciFunction) -> Verdict | None:
@@ -150,6 +154,10 @@ def _now(function: PciFunction, around: Surroundings) -> tuple[Mode, bool, str]:
     return Mode.PASSTHROUGH, True, _whole(function, around)
 
 
+def _unreadable(around: Surroundings) -> tuple[Mode, bool, str]:
+    return Mode.UNASSIGNABLE, False, f"cannot: not everything about it can be read ({around.unreadable})"
+
+
 def _cut(around: Surroundings) -> tuple[Mode, bool, str]:
     if around.has_room and around.made:
         return Mode.MDEV, True, f"can be lent in mediated devices ({_made(around)}, room for more)"
@@ -169,7 +177,11 @@ def _in_virtual_functions(function: PciFunction, around: Surroundings) -> tuple[
     else:
         mode, words = Mode.SRIOV, f"in its {count}"
     if not around.vfs_isolated:
-        return mode, False, f"cannot be lent {words}: {around.no_isolation or 'not all of them have an IOMMU group'}"
+        return (
+            mode,
+            False,
+            f"cannot be lent {words}: {around.no_isolation or 'not all of them are there and in an IOMMU group'}",
+        )
     return mode, True, f"can be lent {words}"
 
 

@@ -293,6 +293,13 @@ def test_virtual_functions_without_groups_cannot_be_lent(tree: Tree) -> None:
     assert reason.startswith("cannot be lent in its 1 virtual function: no IOMMU")
 
 
+def test_virtual_functions_that_are_on_but_not_to_be_seen_cannot_be_lent(tree: Tree) -> None:
+    tree.function(CARD, "8086:56c0", "038000", group=2, driver="i915", sriov=(31, 2))
+    tree.function("0000:01:00.1", "8086:56c0", "038000", group=3, physfn=CARD)
+    expected = "cannot be lent in its 2 virtual functions: not all of them are there and in an IOMMU group"
+    assert verdict(tree) == ("sriov", False, expected)
+
+
 def test_virtual_functions_that_are_off_leave_the_card_whole(tree: Tree) -> None:
     tree.function(CARD, "10de:25b6", "030200", group=2, sriov=(16, 0))
     assert verdict(tree) == ("passthrough", True, "can be lent whole")
@@ -370,6 +377,7 @@ def test_what_cannot_be_read_around_a_card_makes_it_unassignable_with_the_file(t
     found = scan(tree.root, PciIds())
     row = next(row for row in found.rows if row.address == "0000:af:00.0")
     assert (row.mode, row.lendable) == ("unassignable", False)
+    assert row.reason.startswith("cannot: not everything about it can be read (/sys/class/mdev_bus/0000:af:00.0/")
     assert "nvidia-222/available_instances" in row.reason
     assert [problem.source for problem in found.problems] == ["0000:af:00.0"]
     assert {row.address: row.lendable for row in found.rows}[CARD] is True
@@ -379,5 +387,22 @@ def test_a_virtual_parent_that_cannot_be_read_is_not_lendable(tree: Tree) -> Non
     tree.parent("mtty", {"mtty-1": ("Single port serial", 24)})
     tree.file(f"{tree.places['mtty']}/mdev_supported_types/mtty-1/available_instances", "?\n")
     found = scan(tree.root, PciIds())
-    assert [(row.address, row.lendable) for row in found.rows] == [("mtty", False)]
+    assert [(row.address, row.mode, row.lendable) for row in found.rows] == [("mtty", "unassignable", False)]
+    assert "mtty-1/available_instances" in found.rows[0].reason
     assert [problem.source for problem in found.problems] == ["mtty"]
+
+
+def test_a_parent_of_another_class_that_cannot_be_read_is_still_a_row(tree: Tree) -> None:
+    nic(tree)
+    tree.parent(NIC, {"mlx5_core-local": ("MLX5 Sub-Function", 4)})
+    tree.file(f"{tree.places[NIC]}/mdev_supported_types/mlx5_core-local/available_instances", "?\n")
+    found = scan(tree.root, PciIds())
+    assert [(row.address, row.mode, row.lendable) for row in found.rows] == [(NIC, "unassignable", False)]
+    assert found.rows[0].reason.startswith("cannot: not everything about it can be read")
+
+
+def test_a_broken_entry_among_the_mediated_devices_hides_no_other(tree: Tree) -> None:
+    hosts.t4(tree)
+    tree.mdev("0000:af:00.0", "nvidia-223", "0f9e2f0a-3c6e-4b0e-9d64-5e9e5c6b7a01")
+    tree.file("sys/bus/mdev/devices/README", "not a device")
+    assert verdict(tree, "0000:af:00.0")[2] == "can be lent in mediated devices (1 nvidia-223 made, room for more)"
