@@ -102,8 +102,8 @@ DAY = (
     "profile delete small whole",
     "profile delete small",
     "profile list -o json",
-    "explain-error no-capacity",
-    "explain-error no-capacty",
+    "explain-error wait-timed-out",
+    "explain-error wait-timed-ot",
 )
 
 
