@@ -32,6 +32,8 @@ def current_work(db: Database, hostname: str) -> Work:
 def wait_work(db: Database, hostname: str, generation: int, seconds: float) -> Work:
     """The same as soon as its generation is another than the one given, at the latest after so many seconds. Counts as a sign of life.
 
+    A host has one agent, which waits in one place: a later call ends an earlier one that still waits.
+
     :raises NotFound: ``host-not-found``.
     """
     with db.read() as connection:
@@ -40,10 +42,10 @@ def wait_work(db: Database, hostname: str, generation: int, seconds: float) -> W
         raise _unknown(hostname)
     heard(db, row.id)
     patience = Patience(seconds)
-    with db.wakeups.waiter(host_topic(hostname)) as waiter:
+    with db.wakeups.waiter(host_topic(hostname), alone=True) as waiter:
         while True:
             work = current_work(db, hostname)
-            if work.generation != generation or patience.left == 0 or db.wakeups.stopped:
+            if work.generation != generation or patience.left == 0 or waiter.overtaken or db.wakeups.stopped:
                 return work
             waiter.wait(patience.left)
 

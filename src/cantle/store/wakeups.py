@@ -14,9 +14,13 @@ from contextlib import contextmanager
 
 
 class Waiter:
-    """One who waits. Hints that come while he is looking are not lost: the next `wait` returns at once."""
+    """One who waits. Hints that come while he is looking are not lost: the next `wait` returns at once.
+
+    `overtaken` is true once another came who waits in his place: then he should answer with what he has.
+    """
 
     def __init__(self, wakeups: Wakeups) -> None:
+        self.overtaken = False
         self._wakeups = wakeups
         self._rung = threading.Event()
 
@@ -49,11 +53,18 @@ class Wakeups:
         return self._stopped
 
     @contextmanager
-    def waiter(self, topic: str) -> Iterator[Waiter]:
-        """A waiter registered for that topic while the block runs."""
+    def waiter(self, topic: str, *, alone: bool = False) -> Iterator[Waiter]:
+        """A waiter registered for that topic while the block runs.
+
+        :param alone: whoever waits for the topic already is overtaken.
+        """
         waiter = Waiter(self)
         with self._lock:
+            overtaken = list(self._waiters[topic]) if alone else []
             self._waiters[topic].add(waiter)
+        for other in overtaken:
+            other.overtaken = True
+            other.ring()
         try:
             yield waiter
         finally:
