@@ -12,9 +12,12 @@ from cantle.errors import NotFound
 from cantle.model import uuids
 from cantle.model.device import Device, DeviceStatus
 from cantle.model.identity import Identity
+from cantle.model.intent import IntentState, canonical
 from cantle.model.page import Page
 from cantle.store import device as store
-from cantle.store.database import Database
+from cantle.store import host
+from cantle.store.database import Database, report_topic
+from cantle.store.wakeups import Patience
 
 
 def list_devices(
@@ -40,6 +43,36 @@ def get_device(db: Database, uuid: str) -> Device:
     """
     with db.read() as connection:
         return _found(connection, uuid)
+
+
+def wait_device(db: Database, hostname: str, address: str, *, seconds: float = 0) -> Device:
+    """The device at that address of a host as soon as its intent is not pending, at the latest after so many seconds.
+
+    :param address: a PCI address in any usual spelling, or the name of a parent of mediated devices.
+    :raises NotFound: ``host-not-found``, ``device-not-found``.
+    """
+    patience = Patience(seconds)
+    with db.wakeups.waiter(report_topic(hostname)) as waiter:
+        while True:
+            with db.read() as connection:
+                device = device_at(connection, hostname, address)
+            pending = device.intent.state is IntentState.PENDING
+            if not pending or patience.left == 0 or db.wakeups.stopped:
+                return device
+            waiter.wait(patience.left)
+
+
+def device_at(connection: Connection, hostname: str, address: str) -> Device:
+    """The same within a transaction, without waiting.
+
+    :raises NotFound: ``host-not-found``, ``device-not-found``.
+    """
+    device = store.at(connection, hostname, canonical(address))
+    if device is not None:
+        return device
+    if host.find(connection, hostname) is None:
+        raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+    raise NotFound("device-not-found", f"Host {hostname} has no device {address}.", address=address)
 
 
 def set_status(db: Database, who: Identity, uuid: str, status: DeviceStatus) -> Device:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from cantle.engine.heartbeat import heard
 from cantle.errors import NotFound
 from cantle.model.attach_handle import AttachType
-from cantle.store import claim, host
+from cantle.model.intent import Intent
+from cantle.store import claim, host, intent
 from cantle.store.database import Database, host_topic
 from cantle.store.types import Record
 from cantle.store.wakeups import Patience
+from cantle.wire.intent import DeviceIntent
 from cantle.wire.work import WantedHandle, Work
 
 
@@ -19,6 +21,7 @@ def current_work(db: Database, hostname: str) -> Work:
     """
     with db.read() as connection:
         rows = claim.work(connection, hostname)
+        wishes = intent.of_host(connection, hostname)
     if not rows:
         raise _unknown(hostname)
     claims = [row for row in rows if row.uuid is not None]
@@ -26,6 +29,7 @@ def current_work(db: Database, hostname: str) -> Work:
         generation=rows[0].generation,
         wanted=tuple(_wanted(row) for row in claims if row.wanted),
         unwanted=tuple(_wanted(row) for row in claims if not row.wanted),
+        intents=tuple(_wish(row) for row in wishes),
     )
 
 
@@ -54,6 +58,10 @@ def _wanted(row: Record) -> WantedHandle:
     return WantedHandle(
         uuid=row.uuid, device=row.address, attach_type=AttachType(row.attach_type), attach_info=row.attach_info
     )
+
+
+def _wish(row: Record) -> DeviceIntent:
+    return DeviceIntent.of(row.address, row.version, None if row.intent is None else Intent.loads(row.intent))
 
 
 def _unknown(hostname: str) -> NotFound:

@@ -155,6 +155,12 @@ class IntentStatus:
         failed = self.code is not None and self.tried == self.version
         return IntentState.FAILED if failed else IntentState.PENDING
 
+    @property
+    def next_version(self) -> int:
+        """Of the next wish. Higher than any version the host has ever named: after a database was put back from an older copy, its host
+        knows versions that the database does not."""
+        return max(self.version, self.applied, self.tried) + 1
+
     def why_not(self, address: str) -> str | None:
         """Why nothing may be lent of the device at that address, in words; None when the host has followed."""
         wish = "what its host's configuration says" if self.intent is None else str(self.intent.mode)

@@ -49,6 +49,8 @@ _HELD = select(claims.c.host_id).join(arqs, claims.c.arq_id == arqs.c.id).where(
 _RAISE_OF_ARQS = _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True)))))
 _RAISE_OF_INSTANCE = _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.instance_uuid == bindparam("instance"))))
 
+_RAISE_NAMED = _RAISE.where(hosts.c.hostname == bindparam("named"))
+
 _SEEN = update(hosts).where(hosts.c.id == bindparam("host_id")).values(last_seen=database_now())
 
 
@@ -97,6 +99,11 @@ def lock_of_instance(connection: Connection, instance: str) -> None:
 def lock(connection: Connection, host_ids: Sequence[int]) -> None:
     """The same for hosts by number."""
     connection.execute(_RAISE_BY_ID, {"ids": list(host_ids)})
+
+
+def lock_named(connection: Connection, hostname: str) -> bool:
+    """The same for one host by name; False when there is none."""
+    return connection.execute(_RAISE_NAMED, {"named": hostname}).rowcount == 1
 
 
 def _host(row: Record) -> Host:

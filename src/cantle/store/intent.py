@@ -60,7 +60,9 @@ def holding(connection: Connection, device_id: int) -> Sequence[Record]:
     return connection.execute(_HOLDING, {"of_device": device_id}).all()
 
 
-def add(connection: Connection, device_id: int, *, version: int, text: str, set_by: str, now: dt.datetime) -> None:
+def add(
+    connection: Connection, device_id: int, *, version: int, text: str | None, set_by: str, now: dt.datetime
+) -> None:
     """The first wish for a device."""
     values = {"device_id": device_id, "version": version, "intent": text, "set_by": set_by, "created_at": now}
     connection.execute(insert(intents), values)
