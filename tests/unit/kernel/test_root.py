@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -129,6 +130,40 @@ def test_only_absence_is_none_other_failures_are_raised(host: Path) -> None:
     with pytest.raises(HostError) as caught:
         Root(host).read_or_none("sys/devices")
     assert caught.value.errno == errno.EISDIR
+
+
+@pytest.mark.parametrize("place", ["/", "captured"])
+def test_every_way_to_ask_tells_a_failure_that_is_no_absence(host: Path, place: str) -> None:
+    root = Root(place if place == "/" else host)
+    rel = "x" * 300
+    asked: list[Callable[[], object]] = [
+        lambda: root.read_or_none(rel),
+        lambda: root.names(rel),
+        lambda: root.link(f"{rel}/driver"),
+        lambda: root.exists(rel),
+        lambda: root.directory_or_none(rel),
+        lambda: root.write(rel, "1"),
+    ]
+    with root.directory("sys" if place != "/" else str(host)[1:]) as files:
+        asked += [
+            lambda: files.read_or_none(rel),
+            lambda: files.link_name(rel),
+            lambda: files.has(rel),
+            lambda: files.directory_or_none(rel),
+        ]
+        for ask in asked:
+            with pytest.raises(HostError) as caught:
+                ask()
+            assert caught.value.errno == errno.ENAMETOOLONG
+            assert caught.value.path.startswith("/")
+
+
+def test_without_proc_links_are_still_kept_inside(host: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (host / "sys/out").symlink_to("../../secret")
+    root = Root(host)
+    monkeypatch.setattr(Root, "_is_inside", lambda _root, _fd: False)
+    assert root.read("sys/bus/card/vendor") == "0x10de"
+    assert root.read_or_none("sys/out") is None
 
 
 def test_a_fifo_in_a_captured_tree_does_not_hang(host: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -135,6 +139,27 @@ def test_a_window_decides_which_columns_there_is_room_for() -> None:
     assert fitting([], 100) == COLUMNS
     sizes = [len(fitting([row], width)) for width in range(60, 260)]
     assert sizes == sorted(sizes)
+
+
+def test_a_narrow_window_gets_fewer_columns_and_is_told_so(tree: Tree) -> None:
+    hosts.t4(tree)
+    hosts.with_ids(tree)
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    environment = {**os.environ, "TERM": "xterm", "NO_COLOR": "1"}
+    environment.pop("COLUMNS", None)
+    command = [sys.executable, "-m", "cantle.cli.main", "scan", "--root", str(tree.base)]
+    outcome = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, env=environment, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 1 << 16).decode().replace("\r\n", "\n").splitlines()
+    os.close(ours)
+    assert shown[0].split() == ["ADDRESS", "NAME", "MODE", "VERDICT"]
+    assert all(len(line) <= 80 for line in shown)
+    assert shown[1].startswith("0000:03:00.0  ASPEED Technology, Inc.")
+    assert (
+        b"(Left out in this narrow window: id, class, driver, iommu, numa, sriov, capabilities. -o wide"
+        in outcome.stderr
+    )
 
 
 # --- exit codes and complaints --------------------------------------------------------------------------------------
