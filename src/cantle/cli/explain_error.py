@@ -35,19 +35,14 @@ def explain_error(code: str | None) -> None:
 
 def paragraphs() -> dict[str, str]:
     """Text by code, of every heading ``## code`` in docs/errors/*.md, which travel inside the package."""
-    found: dict[str, str] = {}
-    for name, content in _pages():
-        if name.endswith(".md") and name != "README.md":
-            for section in content.split("\n## ")[1:]:
-                heading, _, body = section.partition("\n")
-                found[heading.strip()] = body.strip()
-    return found
+    sections = [section.partition("\n") for page in _pages() for section in page.split("\n## ")[1:]]
+    return {heading.strip(): body.strip() for heading, _, body in sections}
 
 
-def _pages() -> list[tuple[str, str]]:
-    """Name and content of each page: from the installed package, or from the checkout of an editable install."""
+def _pages() -> list[str]:
+    """The pages: from the installed package, or from the checkout of an editable install."""
     packaged = resources.files("cantle") / "cli" / "errors"
     if packaged.is_dir():
-        return [(page.name, page.read_text("utf-8")) for page in packaged.iterdir()]
+        return [page.read_text("utf-8") for page in packaged.iterdir() if page.name.endswith(".md")]
     checkout = Path(__file__).resolve().parents[3] / "docs" / "errors"
-    return [(page.name, page.read_text("utf-8")) for page in sorted(checkout.glob("*.md"))]
+    return [page.read_text("utf-8") for page in sorted(checkout.glob("*.md"))]

@@ -44,14 +44,17 @@ class UtcTime(TypeDecorator[dt.datetime]):
     cache_ok = True
 
     def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
+        """MariaDB cuts to seconds unless told otherwise."""
         if dialect.name in ("mysql", "mariadb"):
             return dialect.type_descriptor(DATETIME(fsp=6))
         return dialect.type_descriptor(DateTime())
 
     def process_bind_param(self, value: dt.datetime | None, _dialect: Dialect) -> dt.datetime | None:
+        """To the database: in UTC, the zone taken off."""
         return None if value is None else value.astimezone(dt.UTC).replace(tzinfo=None)
 
     def process_result_value(self, value: dt.datetime | None, _dialect: Dialect) -> dt.datetime | None:
+        """From the database: the zone put on again."""
         return None if value is None else value.replace(tzinfo=dt.UTC)
 
 

@@ -41,8 +41,9 @@ def test_no_module_is_too_long() -> None:
 
 
 def test_every_public_thing_has_a_docstring() -> None:
-    """Modules, classes, functions and methods without a leading underscore say what they are for."""
-    assert [f"{path}: {name}" for path, tree in modules().items() for name in undocumented(tree)] == []
+    """Modules, classes, functions and methods without a leading underscore say what they are for. A migration does so as a module."""
+    found = [(path, name) for path, tree in modules().items() for name in undocumented(tree)]
+    assert [f"{path}: {name}" for path, name in found if "migrations" not in path.parts or name == "(module)"] == []
 
 
 def undocumented(tree: ast.Module) -> Iterator[str]:
