@@ -27,10 +27,9 @@ import psycopg
 _CLONE_NEWUSER = 0x10000000
 _NOBODY = 65534
 _USER = "cantle"
-#: Durability is not what tests of ours are about; a shared machine gets little memory.
+#: A server that is killed keeps what it committed; a machine that loses power need not. A shared machine gets little memory.
 _SETTINGS = {
     "fsync": "off",
-    "synchronous_commit": "off",
     "full_page_writes": "off",
     "listen_addresses": "",
     "max_connections": "100",

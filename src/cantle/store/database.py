@@ -35,7 +35,7 @@ _LOOK_AGAIN_S = {"sqlite": 5.0, "postgresql": 0.25, "mysql": 0.25, "mariadb": 0.
 class Database:
     """One database. Safe to use from any number of threads. Make it with `Database.open`.
 
-    SQLite: one writer at a time in this process, in a fair queue of threads; readers never wait. PostgreSQL, MariaDB: as many as the
+    SQLite: one writer at a time in this process; readers never wait. PostgreSQL, MariaDB: as many as the
     pool allows, and `run` does a transaction again that the database gave up for another.
     """
 

@@ -13,6 +13,15 @@ _PG_CONTENDED = frozenset({"40001", "40P01", "55P03"})
 #: Error numbers of MariaDB: deadlock (also Galera's certification failure), lock wait timeout, record changed since last read.
 _MYSQL_CONTENDED = frozenset({1213, 1205, 1020})
 _MYSQL_FULL = frozenset({1021, 1114})
+_MYSQL_REFUSED = frozenset({1044, 1045, 1049, 1698})
+#: PostgreSQL gives no SQLSTATE to a client that it does not let in, just words. In another language they count as "away".
+_PG_REFUSED = (
+    "does not exist",
+    "authentication failed",
+    "no pg_hba.conf entry",
+    "no password supplied",
+    "not permitted to log in",
+)
 _MYSQL_READ_ONLY = frozenset({1290, 1792, 1836})
 
 
@@ -44,7 +53,8 @@ def translated(error: DBAPIError, where: str) -> CantleError:
         return Unavailable(
             "database-read-only", f"The database {where} takes no writes; it is a replica or was set read-only."
         )
-    if state.startswith("28") or state == "3D000" or number in (1044, 1045, 1049):
+    refused = not state and any(words in str(error.orig) for words in _PG_REFUSED)
+    if refused or number in _MYSQL_REFUSED:
         return BadConfig(
             "database-refused",
             f"The database {where} refuses us: wrong user, password or database name. Check the URL.",

@@ -1,0 +1,364 @@
+"""The database under load and under bad luck: what is promised about transactions, and what a person is told."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import insert, select, update
+from sqlalchemy.exc import DBAPIError, IntegrityError
+from tests.databases import sqlite_url
+from tests.postgres import Postgres
+
+from cantle.errors import BadConfig, CantleError, Unavailable
+from cantle.store import engines, faults
+from cantle.store.database import Database, wake
+from cantle.store.faults import LookAgain
+from cantle.store.tables import hosts
+from cantle.store.types import database_now
+
+
+def host_row(name: str = "h", **values: object) -> dict[str, object]:
+    """A row of the simplest table."""
+    now = dt.datetime.now(dt.UTC)
+    return {"hostname": name, "generation": 1, "former_starts": (), "problems": (), "created_at": now, **values}
+
+
+def names(db: Database) -> list[str]:
+    """What is in it."""
+    with db.read() as connection:
+        return list(connection.execute(select(hosts.c.hostname).order_by(hosts.c.hostname)).scalars())
+
+
+@contextmanager
+def refused(code: str, kind: type[CantleError] = Unavailable) -> Iterator[None]:
+    """The block fails with that code, and its message shows no SQL."""
+    with pytest.raises(kind) as caught:
+        yield
+    assert caught.value.code == code
+    for word in ("SELECT", "INSERT", "hosts", "sqlalche.me", "PRAGMA", "BEGIN"):
+        assert word not in caught.value.message
+
+
+# Transactions.
+
+
+def test_what_raises_is_rolled_back_and_wakes_nobody(db: Database) -> None:
+    def work(connection):  # type: ignore[no-untyped-def]
+        connection.execute(insert(hosts), host_row())
+        wake(connection, "host/h")
+        raise KeyError("x")
+
+    with db.wakeups.waiter("host/h") as waiter:
+        with pytest.raises(KeyError):
+            db.run(work)
+        assert not waiter.wait(0)
+        with db.write() as connection:
+            connection.execute(insert(hosts), host_row())
+            wake(connection, "host/h")
+            assert not waiter.wait(0)
+        assert waiter.wait(0)
+    assert names(db) == ["h"]
+
+
+def test_a_hint_between_looking_and_waiting_is_kept(db: Database) -> None:
+    with db.wakeups.waiter("a") as waiter, db.wakeups.waiter("b") as other:
+        db.wakeups.signal(["a", "nobody waits for this"])
+        assert waiter.wait(60)
+        assert not waiter.wait(0)
+        assert not other.wait(0)
+
+
+def test_reading_transactions_cannot_write(db: Database) -> None:
+    with pytest.raises(CantleError) as caught, db.read() as connection:
+        connection.execute(insert(hosts), host_row())
+    assert caught.value.code == "database-read-only"
+    assert names(db) == []
+
+
+def test_a_reading_transaction_sees_one_moment_and_does_not_wait_for_a_writer(db: Database) -> None:
+    with db.write() as writing:
+        writing.execute(insert(hosts), host_row("a"))
+        assert names(db) == []
+    with db.read() as reading:
+        query = select(hosts.c.hostname)
+        assert reading.execute(query).scalars().all() == ["a"]
+        with db.write() as writing:
+            writing.execute(insert(hosts), host_row("b"))
+        assert reading.execute(query).scalars().all() == ["a"]
+    assert names(db) == ["a", "b"]
+
+
+def test_look_again_does_the_work_again_from_the_start(db: Database) -> None:
+    tries: list[int] = []
+
+    def work(connection):  # type: ignore[no-untyped-def]
+        connection.execute(insert(hosts), host_row())
+        tries.append(1)
+        if len(tries) < 3:
+            raise LookAgain
+        return "done"
+
+    assert db.run(work) == "done"
+    assert names(db) == ["h"]
+
+
+def test_looking_again_for_ever_ends_with_a_clear_error(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cantle.store.database._TRIES", 3)
+
+    def work(_connection: object) -> None:
+        raise LookAgain
+
+    with refused("database-contended"):
+        db.run(work)
+
+
+def test_our_own_mistake_is_not_tried_for_ever(sqlite: Database) -> None:
+    tries: list[int] = []
+
+    def work(connection):  # type: ignore[no-untyped-def]
+        tries.append(1)
+        connection.execute(insert(hosts), [host_row("x"), host_row("x")])
+
+    with pytest.raises(IntegrityError):
+        sqlite.run(work)
+    assert len(tries) == 1
+
+
+def test_two_transactions_that_lock_each_other_out_both_come_through(tmp_path: Path) -> None:
+    """A deadlock: PostgreSQL gives one up, `run` does it again."""
+    from tests.databases import database  # noqa: PLC0415 - beside the one test of one kind
+
+    with database("postgresql", tmp_path) as db:
+        with db.write() as connection:
+            connection.execute(insert(hosts), [host_row("a"), host_row("b")])
+        met = threading.Barrier(2)
+        first_tries = {"ab": True, "ba": True}
+
+        def touch(order: str) -> None:
+            def work(connection):  # type: ignore[no-untyped-def]
+                for position, name in enumerate(order):
+                    connection.execute(
+                        update(hosts).where(hosts.c.hostname == name).values(generation=hosts.c.generation + 1)
+                    )
+                    if position == 0 and first_tries[order]:
+                        first_tries[order] = False
+                        met.wait(30)
+
+            db.run(work)
+
+        threads = [threading.Thread(target=touch, args=(order,)) for order in ("ab", "ba")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        with db.read() as connection:
+            assert connection.execute(select(hosts.c.generation)).scalars().all() == [3, 3]
+
+
+def test_times_come_back_as_they_were_to_the_microsecond_and_in_utc(db: Database) -> None:
+    moment = dt.datetime(2026, 11, 30, 23, 59, 59, 999_999, tzinfo=dt.timezone(dt.timedelta(hours=5, minutes=30)))
+    with db.write() as connection:
+        connection.execute(insert(hosts), host_row(last_seen=moment))
+        found = connection.execute(select(hosts.c.last_seen)).scalar_one()
+    assert found == moment
+    assert found.tzinfo is dt.UTC
+
+
+def test_the_databases_clock_compares_with_kept_times(db: Database) -> None:
+    with db.write() as connection:
+        connection.execute(insert(hosts), host_row())
+        connection.execute(update(hosts).values(last_seen=database_now(-100)))
+        for seconds, older in ((-99, True), (-101, False), (-99.5, True), (-100.5, False)):
+            assert connection.execute(select(hosts.c.last_seen < database_now(seconds))).scalar_one() == older
+        assert abs(connection.execute(select(database_now())).scalar_one() - dt.datetime.now(dt.UTC)) < dt.timedelta(
+            minutes=1
+        )
+
+
+def test_closing_lets_those_who_wait_go(tmp_path: Path) -> None:
+    db = Database.open(sqlite_url(tmp_path))
+    with db.wakeups.waiter("x") as waiter:
+        db.close()
+        assert waiter.wait(60)
+        assert db.wakeups.stopped
+
+
+# SQLite and what can happen to its file.
+
+
+def test_what_was_answered_is_on_the_disk(sqlite: Database) -> None:
+    """WAL with a sync at each commit: a power cut after the answer takes nothing back."""
+    with sqlite.write() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar_one() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar_one() == 1
+
+
+@pytest.mark.parametrize("url", ["", "x", "oracle://h/x", "sqlite://", "sqlite:///:memory:", "postgresql"])
+def test_urls_that_cannot_be_are_refused_without_showing_them(url: str) -> None:
+    with refused("bad-database-url", BadConfig):
+        Database.open(url)
+
+
+def test_the_name_of_a_database_shows_no_password() -> None:
+    assert engines.shown(engines.parse("postgresql://me:secret@db.example/cantle")) == "me@db.example/cantle"
+    assert "secret" not in engines.shown(engines.parse("mysql://me:secret@/cantle"))
+
+
+def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
+    with refused("database-cannot-open"):
+        Database.open(f"sqlite:///{tmp_path / 'absent' / 'cantle.db'}")
+
+
+@pytest.fixture
+def common_place() -> Iterator[Path]:
+    """A directory that any user can enter."""
+    path = Path(tempfile.mkdtemp(prefix="cantle common "))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+@contextmanager
+def without_root() -> Iterator[None]:
+    """Nothing may be written that is not ours; root would be let through."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.setegid(65534)
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+
+
+def test_a_directory_that_may_not_be_written(common_place: Path) -> None:
+    common_place.chmod(0o555)
+    with without_root(), refused("database-cannot-open"):
+        Database.open(f"sqlite:///{common_place / 'cantle.db'}")
+    common_place.chmod(0o755)
+
+
+def test_a_file_that_may_not_be_written_can_still_be_read(common_place: Path) -> None:
+    url = sqlite_url(common_place)
+    with closing(sqlite3.connect(common_place / "cantle.db")) as plain:
+        plain.execute("PRAGMA journal_mode = DELETE")
+    (common_place / "cantle.db").chmod(0o444)
+    common_place.chmod(0o555)
+    with without_root():
+        db = Database.open(url)
+        assert names(db) == []
+        with refused("database-read-only"), db.write() as connection:
+            connection.execute(insert(hosts), host_row())
+        db.close()
+    common_place.chmod(0o755)
+
+
+def test_a_full_disk_changes_nothing_and_room_mends_it(sqlite: Database) -> None:
+    """SQLite's own error for a disk without room, by its limit of pages."""
+    with sqlite.write() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+    with refused("database-full"), sqlite.write() as connection:
+        connection.execute(insert(hosts), [host_row(f"{'x' * 200}{number}") for number in range(500)])
+    assert names(sqlite) == []
+    with sqlite.write() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1000000")
+        connection.execute(insert(hosts), host_row())
+    assert names(sqlite) == ["h"]
+
+
+def test_a_damaged_file_and_one_that_is_something_else(tmp_path: Path) -> None:
+    url = sqlite_url(tmp_path)
+    file = tmp_path / "cantle.db"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:4096] + b"\xa5" * (len(whole) - 4096))
+    with refused("database-corrupt"):
+        Database.open(url)
+    file.write_bytes(b"This is a letter, and a long one. " * 200)
+    with refused("database-corrupt"):
+        Database.open(url)
+
+
+def test_another_process_that_holds_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_BUSY_MS", 10)
+    db = Database.open(sqlite_url(tmp_path))
+    with closing(sqlite3.connect(tmp_path / "cantle.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert names(db) == []
+        with refused("database-busy"), db.write() as connection:
+            connection.execute(insert(hosts), host_row())
+    db.run(lambda connection: connection.execute(insert(hosts), host_row()))
+    assert names(db) == ["h"]
+    db.close()
+
+
+# PostgreSQL and what can happen to it.
+
+
+def test_a_server_that_goes_away_is_unavailable_and_back_again_by_itself(tmp_path: Path) -> None:
+    from tests.databases import database  # noqa: PLC0415 - beside the one test of one kind
+
+    with database("postgresql", tmp_path) as db:
+        db.run(lambda connection: connection.execute(insert(hosts), host_row()))
+        server = Postgres.shared()
+        try:
+            with refused("database-away"), db.write() as connection:
+                connection.execute(update(hosts).values(generation=7))
+                server.kill()
+                connection.execute(update(hosts).values(generation=8))
+            with refused("database-away"):
+                names(db)
+        finally:
+            server.start()
+        with db.read() as connection:
+            assert connection.execute(select(hosts.c.generation)).scalars().all() == [1]
+
+
+def test_a_user_or_database_that_is_not_there() -> None:
+    url = Postgres.shared().url("postgres")
+    with refused("database-refused", BadConfig):
+        Database.open(url.replace("/postgres?", "/absent?"))
+    with refused("database-refused", BadConfig):
+        Database.open(url.replace("//cantle@", "//nobody@"))
+    with refused("database-not-migrated"):
+        Database.open(url)
+
+
+class _MySqlError(Exception):
+    """What PyMySQL raises: number and text."""
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (1114, "database-full"),
+        (1290, "database-read-only"),
+        (1045, "database-refused"),
+        (1049, "database-refused"),
+        (1146, "database-not-migrated"),
+        (2013, "database-away"),
+        (1047, "database-away"),
+    ],
+)
+def test_the_errors_of_mariadb_by_number(number: int, code: str) -> None:
+    error = faults.translated(DBAPIError("SELECT", {}, _MySqlError(number, "text")), "me@db/cantle")
+    assert error.code == code
+    assert "me@db/cantle" in error.message
+
+
+@pytest.mark.parametrize("number", [1213, 1205, 1020])
+def test_deadlocks_of_mariadb_are_done_again(number: int) -> None:
+    assert faults.is_contention(DBAPIError("UPDATE", {}, _MySqlError(number, "text")))
+    assert not faults.is_contention(DBAPIError("UPDATE", {}, _MySqlError(1045, "text")))
