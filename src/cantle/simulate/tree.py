@@ -37,22 +37,40 @@ class Tree:
         return os.path.join(self.path, rel)
 
     def put(self, rel: str, text: str, mode: int = 0o444) -> None:
-        """Make or change a file; a newline is added, as the kernel's files have one."""
+        """Make or change a file; a newline is added, as the kernel's files have one. A change is seen whole or not at all."""
         place = self.place(rel)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        # A change is seen whole or not at all. What is new needs no such care, and some file systems flush at a replacing rename.
-        written = f"{place}.new" if os.path.lexists(place) else place
-        with open(written, "w", encoding="utf-8") as file:
-            file.write(f"{text}\n" if text else "")
-        os.chmod(written, mode)
-        if written != place:
-            os.replace(written, place)
+        data = f"{text}\n".encode() if text else b""
+        try:
+            self._write(place, data, mode)
+        except FileExistsError:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{place}.new")  # of a process that was killed here
+            self._write(f"{place}.new", data, mode)
+            os.replace(f"{place}.new", place)
 
     def link(self, rel: str, target: str) -> None:
         """Make a link, relative as the kernel's are, to another path of the tree."""
         place = self.place(rel)
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        os.symlink(os.path.relpath(self.place(target), os.path.dirname(place)), place)
+        text = os.path.relpath(target, os.path.dirname(rel))
+        try:
+            os.symlink(text, place)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            os.symlink(text, place)
+
+    def _write(self, place: str, data: bytes, mode: int) -> None:
+        """A new file. Few system calls, since a host has hundreds of them."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        try:
+            fd = os.open(place, flags, mode)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            fd = os.open(place, flags, mode)
+        try:
+            if data:
+                os.write(fd, data)
+        finally:
+            os.close(fd)
 
     def directory(self, rel: str) -> None:
         """Make a directory and those above it."""

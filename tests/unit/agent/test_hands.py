@@ -169,3 +169,23 @@ def test_doing_it_all_again_writes_nothing(t4: simulate.SimulatedRoot, hands: Ha
     writes = len(t4.written)
     assert [one.outcome for one in do(t4, hands, slice_(), CARD)] == [Outcome.READY, Outcome.READY]
     assert len(t4.written) == writes
+
+
+def test_a_driver_that_does_the_work_and_then_says_no_has_done_the_work(
+    t4: simulate.SimulatedRoot, hands: Hands
+) -> None:
+    t4.fail(errno.EIO, "/create", after=True)
+    assert do(t4, hands, slice_()) == [HandleResult(FIRST, Outcome.READY)]
+    t4.fail(errno.EIO, "/remove", after=True)
+    assert do(t4, hands, back=(slice_(),)) == [HandleResult(FIRST, Outcome.ABSENT)]
+    assert mdev.devices(t4) == []
+
+
+def test_a_removal_that_the_kernel_refuses_fails_and_can_be_tried_again(
+    t4: simulate.SimulatedRoot, hands: Hands
+) -> None:
+    do(t4, hands, slice_())
+    t4.fail(errno.EBUSY, "/remove")
+    [result] = do(t4, hands, back=(slice_(),))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "mdev-refused")
+    assert do(t4, hands, back=(slice_(),)) == [HandleResult(FIRST, Outcome.ABSENT)]

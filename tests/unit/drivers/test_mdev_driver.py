@@ -96,3 +96,19 @@ parents:
     assert [len(marks(one)) for one in devices(root, MdevDriver(), enabled).values()] == [16, 13]
     ours = lent_mdev(FIRST, "x-1_0", "b")
     assert [len(marks(one)) for one in devices(root, MdevDriver(), enabled, ours).values()] == [16, 14]
+
+
+def test_a_parent_that_cannot_be_read_is_degraded_and_hides_no_other(tmp_path: Path) -> None:
+    text = """
+name: two
+parents:
+  - {name: a, path: virtual/x/a, mdev: {capacity: 1, types: [{id: x-1}]}}
+  - {name: b, path: virtual/x/b, mdev: {capacity: 1, types: [{id: x-1}]}}
+"""
+    root = described(text, tmp_path / "h")
+    Path(root.path, "sys/devices/virtual/x/a/mdev_supported_types/x-1/available_instances").unlink()
+    Path(root.path, "sys/devices/virtual/x/a/mdev_supported_types/x-1/available_instances").write_text("many\n")
+    found = devices(root, MdevDriver(), EnabledTypes((EnabledType("x-1"),)))
+    assert (found["a"].health, found["a"].deployables) == (Health.DEGRADED, ())
+    assert "'many'" in str(found["a"].reason)
+    assert marks(found["b"]) == ["x-1_0"]
