@@ -179,8 +179,15 @@ def _print_document(value: object, fmt: str, out: IO[str]) -> None:
     else:
         import yaml  # noqa: PLC0415
 
+        class Dumper(yaml.SafeDumper):
+            """Quotes what only YAML 1.2 reads as a number: the vendor id ``1e36`` is a text and no power of ten."""
+
+        Dumper.add_implicit_resolver(
+            "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789")
+        )
         ascii_only = _UNSAFE.search(_strings(value)) is not None
-        out.write(yaml.safe_dump(plain(value), sort_keys=False, allow_unicode=not ascii_only, width=100))
+        document = plain(value)
+        out.write(yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=not ascii_only, width=100))
 
 
 def _strings(value: object) -> str:

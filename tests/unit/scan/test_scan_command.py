@@ -86,6 +86,14 @@ def test_json_has_exactly_the_promised_fields_in_order(tree: Tree, capsys: pytes
     }
 
 
+def test_ids_that_look_like_numbers_are_texts_in_yaml(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
+    tree.function("0000:01:00.0", "1e36:0001", "120000", group=2)
+    run(["scan", "--root", str(tree.base), "-o", "yaml"])
+    output = capsys.readouterr().out
+    assert "vendor_id: '1e36'\n" in output
+    assert "device_id: '0001'\n" in output
+
+
 def test_columns_can_be_chosen_from_cells_and_fields(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     hosts.t4(tree)
     run(
