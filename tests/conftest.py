@@ -9,5 +9,8 @@ from hypothesis import settings
 settings.register_profile("cantle", deadline=None)
 settings.load_profile("cantle")
 
-for name in [name for name in os.environ if name.startswith("CANTLE_") and name != "CANTLE_GOLDEN"]:
+#: What tests themselves are told: to write golden files anew, and where the kernel lab is.
+KEPT = ("CANTLE_GOLDEN", "CANTLE_LAB_DIR")
+
+for name in [name for name in os.environ if name.startswith("CANTLE_") and name not in KEPT]:
     del os.environ[name]
