@@ -1,8 +1,12 @@
-"""Migrated databases for tests: a copied file on SQLite, one emptied database on PostgreSQL."""
+"""Migrated databases for tests: a copied file on SQLite, one emptied database on PostgreSQL.
+
+Where a MariaDB is at hand, its URL in ``CANTLE_TEST_MARIADB`` makes the same tests run there too; that database is emptied as well.
+"""
 
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,14 +14,15 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-from sqlalchemy import text
+from sqlalchemy import delete
 from tests.postgres import Postgres
 
 from cantle.store import migrate
 from cantle.store.database import Database
 from cantle.store.tables import metadata
 
-KINDS = ("sqlite", "postgresql")
+MARIADB = os.environ.get("CANTLE_TEST_MARIADB")
+KINDS = ("sqlite", "postgresql", "mariadb") if MARIADB else ("sqlite", "postgresql")
 
 
 @contextmanager
@@ -30,10 +35,10 @@ def database(kind: str, directory: Path) -> Iterator[Database]:
         finally:
             db.close()
     else:
-        db = _postgres_database()
+        db = _server_database(kind)
         with db.write() as connection:
             for table in reversed(metadata.sorted_tables):
-                connection.execute(text(f'DELETE FROM "{table.name}"'))  # noqa: S608 - our own names
+                connection.execute(delete(table))
         yield db
 
 
@@ -43,17 +48,23 @@ def sqlite_url(directory: Path) -> str:
     return f"sqlite:///{directory / 'cantle.db'}"
 
 
-@cache
 def postgres_url() -> str:
     """The URL of the one migrated PostgreSQL database of this process."""
-    url = Postgres.shared().new_database()
+    return server_url("postgresql")
+
+
+@cache
+def server_url(kind: str) -> str:
+    """The URL of the one migrated database of this process on a server of that kind."""
+    url = MARIADB if kind == "mariadb" else Postgres.shared().new_database()
+    assert url is not None
     migrate.upgrade(url)
     return url
 
 
 @cache
-def _postgres_database() -> Database:
-    db = Database.open(postgres_url())
+def _server_database(kind: str) -> Database:
+    db = Database.open(server_url(kind))
     atexit.register(db.close)
     return db
 

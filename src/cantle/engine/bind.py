@@ -173,7 +173,10 @@ def _claim(
     moment = now()
     for one in todo.values():
         _check_provider(one, arqs[one.arq_uuid], providers.get(one.device_rp_uuid))
-    takes = [_take(one, providers[one.device_rp_uuid], moment) for one in todo.values()]
+    takes = [
+        {"arq": arqs[one.arq_uuid].id, "lease": None, "deployable_id": providers[one.device_rp_uuid].id, "now": moment}
+        for one in todo.values()
+    ]
     if claim.take(connection, takes) < len(takes):
         names = ", ".join(sorted(row.name for row in providers.values()))
         raise NoCapacity("no-free-handle", f"{names}: not enough free units for {len(takes)} accelerator requests.")
@@ -206,10 +209,6 @@ def _check_provider(one: Bind, arq: Record, provider: Record | None) -> None:
             f"Accelerator request {arq.uuid} wants {', '.join(wanting)}; {provider.name} is "
             f"{provider.resource_class} with {', '.join(provider.traits) or 'no traits'}.",
         )
-
-
-def _take(one: Bind, provider: Record, moment: dt.datetime) -> dict[str, Any]:
-    return {"arq_uuid": one.arq_uuid, "deployable_id": provider.id, "now": moment}
 
 
 def _start(one: Bind, arq: Record, owners: Mapping[str, str], moment: dt.datetime) -> dict[str, Any]:

@@ -204,8 +204,8 @@ def _lend(connection: Connection, terms: _Terms, choice: Choice) -> Lease:
     started = {"lease_id": lease_id, "profile_id": terms.profile_id, "seconds": BIND_SECONDS}
     numbers = arq.add_started(connection, [{**row, **started} for row in rows])
     takes = [
-        {"arq_uuid": row["uuid"], "deployable_id": offer.deployable_id, "now": terms.moment}
-        for row, (_, offer) in zip(rows, choice.units, strict=True)
+        {"arq": number, "lease": lease_id, "deployable_id": offer.deployable_id, "now": terms.moment}
+        for number, (_, offer) in zip(numbers, choice.units, strict=True)
     ]
     if claim.take(connection, takes) < len(takes):
         raise LookAgain  # somebody took a unit between our look and our lock

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, literal, select, u
 from cantle.store.deployable import FREE, USED
 from cantle.store.service import FOLLOWED, with_intents
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
-from cantle.store.types import Record, UtcTime
+from cantle.store.types import Record, RowId, UtcTime
 
 _taken = claims.alias("taken")
 
@@ -25,8 +25,8 @@ _TAKE = (
             attach_handles.c.id,
             attach_handles.c.deployable_id,
             deployables.c.host_id,
-            arqs.c.id,
-            arqs.c.lease_id,
+            bindparam("arq", type_=RowId),
+            bindparam("lease", type_=RowId),
             literal(True),
             hosts.c.generation,
             bindparam("now", type_=UtcTime()),
@@ -36,7 +36,6 @@ _TAKE = (
                 attach_handles.join(deployables, deployables.c.id == attach_handles.c.deployable_id)
                 .join(devices, devices.c.id == deployables.c.device_id)
                 .join(hosts, hosts.c.id == deployables.c.host_id)
-                .join(arqs, arqs.c.uuid == bindparam("arq_uuid"))
                 .outerjoin(_taken, _taken.c.attach_handle_id == attach_handles.c.id)
             )
         )
@@ -119,7 +118,8 @@ _NOTE = (
 
 
 def take(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
-    """Claim a free unit of ``deployable_id`` for ``arq_uuid``, for each row; how many were found. The ARQs' rows are there already."""
+    """Claim a free unit of ``deployable_id`` for the number of an ``arq`` and of its ``lease`` (or None), for each row; how many were
+    found."""
     return connection.execute(_TAKE, list(rows)).rowcount
 
 

@@ -59,6 +59,7 @@ def reader(url: URL) -> Engine:
     )
     if url.get_backend_name() == "postgresql":
         return engine.execution_options(postgresql_readonly=True)
+    event.listen(engine, "connect", _read_only_mysql)
     return engine
 
 
@@ -77,6 +78,12 @@ def _arguments(url: URL) -> dict[str, Any]:
     if url.get_backend_name() == "postgresql":
         return {"connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
     return {"connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}
+
+
+def _read_only_mysql(connection: Any, _record: object) -> None:
+    cursor = connection.cursor()
+    cursor.execute("SET SESSION TRANSACTION READ ONLY")
+    cursor.close()
 
 
 def _prepare_sqlite(engine: Engine, *, begin: str, query_only: bool) -> None:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import select
-from tests.databases import KINDS, database, postgres_url, sqlite_url
+from tests.databases import KINDS, database, server_url, sqlite_url
 from tests.unit.engine.cloud import (
     ADMIN,
     ALICE,
@@ -42,9 +42,9 @@ UNITS = 8
 @pytest.fixture(params=[*KINDS, "sqlite, two servers"])
 def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[Database]]:
     """Servers on one database, which know nothing of each other."""
-    if request.param == "postgresql":
-        with database("postgresql", tmp_path) as first:
-            second = Database.open(postgres_url())
+    if request.param in ("postgresql", "mariadb"):
+        with database(request.param, tmp_path) as first:
+            second = Database.open(server_url(request.param))
             yield [first, second]
             second.close()
     else:

@@ -30,9 +30,7 @@ def test_every_constraint_and_index_has_the_name_of_the_convention(db: Database)
     with db.read() as connection:
         looking = inspect(connection)
         for table in metadata.sorted_tables:
-            found = {
-                index["name"] for index in looking.get_indexes(table.name) if not index.get("duplicates_constraint")
-            }
+            found = {index["name"] for index in looking.get_indexes(table.name) if not index["unique"]}
             assert found == {index.name for index in table.indexes}
             foreign = {key["name"] for key in looking.get_foreign_keys(table.name)}
             assert foreign == {constraint.name for constraint in table.foreign_key_constraints}
