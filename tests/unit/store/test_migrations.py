@@ -30,10 +30,11 @@ def test_every_constraint_and_index_has_the_name_of_the_convention(db: Database)
     with db.read() as connection:
         looking = inspect(connection)
         for table in metadata.sorted_tables:
-            found = {index["name"] for index in looking.get_indexes(table.name) if not index["unique"]}
-            assert found == {index.name for index in table.indexes}
             foreign = {key["name"] for key in looking.get_foreign_keys(table.name)}
             assert foreign == {constraint.name for constraint in table.foreign_key_constraints}
+            found = {index["name"] for index in looking.get_indexes(table.name) if not index["unique"]}
+            # MariaDB makes an index for each foreign key that has none, under the key's name.
+            assert found - foreign == {index.name for index in table.indexes}
 
 
 def test_the_revision_the_server_checks_for_is_the_newest_migration() -> None:
