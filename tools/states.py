@@ -1,4 +1,4 @@
-"""Write docs/states.md from the states, their sentences and the table of moves in cantle.model.arq: ``python tools/states.py``."""
+"""Write docs/states.md from the states, their sentences and the table of moves in cantle.model: ``python tools/states.py``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cantle.model import arq, lease
+from cantle.model import arq, intent, lease
 from cantle.model.arq import BINDABLE, RESOLVED, TRANSITIONS, ArqState
+from cantle.model.intent import IntentState
 from cantle.model.lease import LeaseState
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -19,7 +20,7 @@ def page() -> str:
     """The text of the page."""
     return f"""# States
 
-Made by `python tools/states.py` from `cantle/model/arq.py` and `cantle/model/lease.py`; a test holds it to them.
+Made by `python tools/states.py` from `arq.py`, `lease.py` and `intent.py` in `cantle/model/`; a test holds it to them.
 
 ## Accelerator requests (ARQs)
 
@@ -47,6 +48,15 @@ A lease has no state of its own. It is read off its requests and claims.
 | state | what is true in it, and who leaves it |
 |---|---|
 {_rows(LeaseState, sentences(Path(lease.__file__), "LeaseState"), lambda _state: "")}
+
+## Intents
+
+An intent's state is read off its version and the versions its host has reported: the one it has applied, and the one it tried last
+([intents.md](intents.md)).
+
+| state | what is true in it, and who leaves it |
+|---|---|
+{_rows(IntentState, sentences(Path(intent.__file__), "IntentState"), lambda _state: "")}
 """
 
 

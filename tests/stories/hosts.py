@@ -54,6 +54,25 @@ def whole(host: str = "h1", *, address: str = "0000:86:00.0") -> dict[str, Any]:
     )
 
 
+def choosable(**changes: Any) -> dict[str, Any]:
+    """A T4 that says what it could be, and what bringing it there would take."""
+    address = "0000:af:00.0"
+    unbind = {
+        "name": "unbind-driver",
+        "target": address,
+        "args": {"driver": "nvidia"},
+        "reversible": True,
+        "disruptive": True,
+        "sentence": f"take {address} from nvidia",
+    }
+    return {
+        **t4(),
+        "mdev_types": {address: {"nvidia-222": "GRID T4-1B", "nvidia-223": "GRID T4-2B"}},
+        "plans": {"passthrough": {"steps": [unbind], "warnings": ["its audio goes with it"]}, "mdev": {}},
+        **changes,
+    }
+
+
 def report(*devices: dict[str, Any], start: str = "s1") -> dict[str, Any]:
     """A report of these devices; its digest is that of its content."""
     return {
@@ -104,5 +123,6 @@ def _device(
 HOSTS: dict[str, dict[str, dict[str, Any]]] = {
     "empty": {},
     "two-cards": {"h1": report(t4(), whole())},
+    "choosable": {"h1": report(choosable())},
     "two-hosts": {"h1": report(t4(), whole()), "h2": report(t4("h2", units=1))},
 }

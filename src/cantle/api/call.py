@@ -10,6 +10,7 @@ from cantle.api.parking import Parking
 from cantle.api.policy import Policy
 from cantle.api.settings import Settings
 from cantle.model.identity import Identity
+from cantle.model.precondition import Precondition
 from cantle.store.database import Database
 
 #: Reads the caller off a WSGI environment. Raises :class:`cantle.errors.Unauthorized` for nobody.
@@ -37,6 +38,7 @@ class Call:
     :param params: the parts of the path, by the names in the route's template.
     :param query: an instance of the route's query struct.
     :param body: an instance of the route's body type, None where it takes none.
+    :param precondition: which state of the thing the request is for; empty where the route does not ask.
     :param headers: extra headers for the answer; the handler adds to them.
     """
 
@@ -48,6 +50,7 @@ class Call:
     params: dict[str, str]
     query: Any
     body: Any
+    precondition: Precondition = field(default_factory=Precondition)
     headers: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -17,6 +17,7 @@ from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
 from cantle.errors import BadRequest, CantleError, MethodNotAllowed, NotFound
 from cantle.model.identity import Identity
+from cantle.model.precondition import Precondition
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -71,6 +72,7 @@ def _responder(route: Route, site: Site) -> Any:
             params=params,
             query=query.parse(request.query_string, route.query),
             body=None if decode is None else decode(body.read(request, limit)),
+            precondition=_precondition(environ) if route.conditional else Precondition(),
         )
         answer = route.handler(call)
         response.status = route.status
@@ -80,6 +82,10 @@ def _responder(route: Route, site: Site) -> Any:
             response.data = _encode(answer)
 
     return respond
+
+
+def _precondition(environ: dict[str, Any]) -> Precondition:
+    return Precondition.parse(environ.get("HTTP_IF_MATCH"), environ.get("HTTP_IF_NONE_MATCH"))
 
 
 def _negotiate(environ: dict[str, Any], response: falcon.Response) -> int:

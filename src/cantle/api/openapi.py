@@ -100,6 +100,11 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
+    if route.conditional:
+        return [
+            {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
+            for name in ("If-Match", "If-None-Match")
+        ]
     if not route.is_v2:
         return []
     versions = [f"{microversion.SERVICE} 2.{minor}" for minor in range(microversion.LOWEST, microversion.HIGHEST + 1)]

@@ -25,6 +25,7 @@ class Route:
     :param body: type of the body, None for a request without one.
     :param answer: type of the answer, None for an empty one; for the API's description.
     :param status: of success.
+    :param conditional: it takes ``If-Match`` and ``If-None-Match``.
     :param from_agent: the body is an agent's: larger, and read without the checks that clients' bodies need.
     """
 
@@ -38,6 +39,7 @@ class Route:
     answer: Any = None
     status: int = 200
     from_agent: bool = False
+    conditional: bool = False
 
     @property
     def is_v2(self) -> bool:

@@ -7,7 +7,7 @@ from cantle.api.agents import inventory, results, work
 from cantle.api.query import PageQuery
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
-from cantle.api.v1 import capacity, host, lease
+from cantle.api.v1 import capacity, host, intent, lease, plan
 from cantle.api.v1 import device as v1_device
 from cantle.api.v1 import discovery as v1_discovery
 from cantle.api.v2 import arq, arq_patch, attribute, deployable, device, device_profile, discovery
@@ -307,6 +307,51 @@ OURS = (
         query=device.DeviceQuery,
         answer=v1_device.Listed,
         says="List devices with address, mode, health and reason.",
+    ),
+    Route(
+        method="GET",
+        path="/v1/hosts/{host}/devices/{address}",
+        rule="cantle:device:get_one",
+        handler=v1_device.show,
+        query=v1_device.WaitQuery,
+        answer=v1_device.Shown,
+        says="Show a device, or wait for its host to follow its intent.",
+    ),
+    Route(
+        method="GET",
+        path="/v1/hosts/{host}/devices/{address}/intent",
+        rule="cantle:intent:get",
+        handler=intent.show,
+        answer=intent.Shape,
+        says="Show what a device is wanted to be.",
+    ),
+    Route(
+        method="PUT",
+        path="/v1/hosts/{host}/devices/{address}/intent",
+        rule="cantle:intent:set",
+        handler=intent.put,
+        body=intent.NewIntent,
+        answer=intent.Shape,
+        conditional=True,
+        says="Want a device to be something.",
+    ),
+    Route(
+        method="DELETE",
+        path="/v1/hosts/{host}/devices/{address}/intent",
+        rule="cantle:intent:clear",
+        handler=intent.delete,
+        status=204,
+        conditional=True,
+        says="Leave a device to its host's configuration again.",
+    ),
+    Route(
+        method="GET",
+        path="/v1/hosts/{host}/devices/{address}/plan",
+        rule="cantle:intent:get",
+        handler=plan.show,
+        query=plan.PlanQuery,
+        answer=plan.Shape,
+        says="Show what would be done to bring a device to a mode.",
     ),
     Route(
         method="GET",

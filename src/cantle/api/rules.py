@@ -118,6 +118,30 @@ OURS = (
     Rule(
         "cantle:device:get_all", MANAGER, "List devices with their mode, health and reasons.", (("GET", "/v1/devices"),)
     ),
+    Rule(
+        "cantle:device:get_one",
+        MANAGER,
+        "Show a device, or wait for its intent to be followed.",
+        (("GET", "/v1/hosts/{host}/devices/{address}"),),
+    ),
+    Rule(
+        "cantle:intent:get",
+        ADMIN,
+        "Show what a device is wanted to be, and what would be done for that.",
+        (("GET", "/v1/hosts/{host}/devices/{address}/intent"), ("GET", "/v1/hosts/{host}/devices/{address}/plan")),
+    ),
+    Rule(
+        "cantle:intent:set",
+        ADMIN,
+        "Want a device to be something.",
+        (("PUT", "/v1/hosts/{host}/devices/{address}/intent"),),
+    ),
+    Rule(
+        "cantle:intent:clear",
+        ADMIN,
+        "Leave a device to its host's configuration again.",
+        (("DELETE", "/v1/hosts/{host}/devices/{address}/intent"),),
+    ),
     Rule("cantle:capacity:get_all", MANAGER, "Show what is free where.", (("GET", "/v1/capacity"),)),
     Rule("cantle:lease:get_all", READER, "List leases.", (("GET", "/v1/leases"),)),
     Rule("cantle:lease:get_one", READER, "Show a lease, or wait for it.", (("GET", "/v1/leases/{uuid}"),)),

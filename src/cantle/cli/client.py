@@ -33,8 +33,10 @@ _BY_STATUS: dict[int, type[errors.CantleError]] = {
     406: errors.NotAcceptable,
     409: errors.Conflict,
     412: errors.PreconditionFailed,
+    412: errors.PreconditionFailed,
     422: errors.BadRequest,
     423: errors.Locked,
+    428: errors.PreconditionRequired,
     428: errors.PreconditionRequired,
     502: errors.Unavailable,
     503: errors.Unavailable,
@@ -73,19 +75,26 @@ class Client:
         """The answer's JSON, None for an empty one."""
         return self._request("POST", path, body)
 
-    def delete(self, path: str) -> None:
+    def put(self, path: str, body: object, headers: Mapping[str, str]) -> Any:
+        """The answer's JSON."""
+        return self._request("PUT", path, body, extra=headers)
+
+    def delete(self, path: str, headers: Mapping[str, str] | None = None) -> None:
         """Delete what the path names."""
-        self._request("DELETE", path)
+        self._request("DELETE", path, extra=headers)
 
     def close(self) -> None:
         """Close the connection; the next request makes a new one."""
         self._connection.close()
 
-    def _request(self, method: str, path: str, body: object = None, *, wait: float = 0) -> Any:
+    def _request(
+        self, method: str, path: str, body: object = None, *, wait: float = 0, extra: Mapping[str, str] | None = None
+    ) -> Any:
         headers = {
             "Accept": "application/json",
             "User-Agent": f"cantle/{__version__}",
             "OpenStack-API-Version": "accelerator 2.3",
+            **(extra or {}),
         }
         content = None if body is None else json.dumps(body).encode()
         if content is not None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import click
 
-from cantle import errors
+from cantle.cli.card import locate, readable
 from cantle.cli.client import connect
+from cantle.cli.intent import intent
 from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.set_mode import set_mode
 
 COLUMNS = ("hostname", "address", "model", "mode", "health", "reason")
 WIDE = (
@@ -25,6 +25,8 @@ WIDE = (
     "numa_node",
     "capabilities",
     "reason",
+    "intent_state",
+    "out_of_service",
 )
 
 
@@ -54,29 +56,18 @@ def list_(host: str | None, kind: str | None, fmt: str, chosen: tuple[str, ...])
 @click.argument("device")
 @output_options
 def show(device: str, fmt: str, chosen: tuple[str, ...]) -> None:
-    """Show one card, by uuid or by address. HOST/ADDRESS tells equal addresses of several hosts apart.
+    """Show one card, by uuid or by address: what it could be, what it is, what it is wanted to be, and the reasons.
+    HOST/ADDRESS tells equal addresses of several hosts apart.
 
     \b
     Examples:
       cantle device show 0000:af:00.0
       cantle device show gpu1/0000:af:00.0 -o json
     """
-    print_record(_find(connect().get("/v1/devices")["devices"], device), fmt, chosen=chosen)
+    client = connect()
+    found = client.get(locate(client, device))
+    print_record(found if fmt in ("json", "yaml") or chosen else readable(found), fmt, chosen=chosen)
 
 
-def _find(devices: list[dict[str, Any]], wanted: str) -> dict[str, Any]:
-    """The one card that a uuid, an address or HOST/ADDRESS names."""
-    host, _, address = wanted.rpartition("/")
-    found = [
-        row
-        for row in devices
-        if row["uuid"] == wanted or (row["address"] == address.lower() and host in ("", row["hostname"]))
-    ]
-    if not found:
-        raise errors.NotFound(
-            "device-not-found", f"There is no device {wanted!r}. 'cantle device list' shows them all.", device=wanted
-        )
-    if len(found) > 1:
-        names = ", ".join(f"{row['hostname']}/{row['address']}" for row in found)
-        raise errors.Conflict("device-ambiguous", f"{wanted!r} is on more than one host: say which, as one of {names}.")
-    return found[0]
+device.add_command(set_mode)
+device.add_command(intent)

@@ -111,3 +111,11 @@ class Device:
     std_board_info: dict[str, str] = field(default_factory=dict)
     vendor_board_info: dict[str, str] = field(default_factory=dict)
     control_path: ControlPath | None = None
+
+    @property
+    def intent_reason(self) -> str | None:
+        """Why the device is not what it is wanted to be, in words, with whatever else keeps its host from following; None when it is."""
+        why = self.intent.why_not(self.address)
+        if why is None or self.out_of_service in (None, why):
+            return why
+        return f"{why}; {self.out_of_service}"

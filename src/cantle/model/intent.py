@@ -117,13 +117,13 @@ class IntentState(StrEnum):
     """How far a host has followed the latest wish for one of its devices. ``cantle.model.intent.IntentStatus`` derives it."""
 
     NONE = "none"
-    """No wish holds: none was ever made, or it was cleared and the host has followed. The host's configuration decides."""
+    """No wish holds, for none was made or its clearing was followed: the host's configuration decides; a wish leaves it."""
     PENDING = "pending"
-    """The host has yet to follow the latest wish, or its clearing. Nothing is lent of the device until a report ends this."""
+    """The host has yet to follow the latest wish or clearing, and nothing is lent of the device; a report or the next wish leaves it."""
     APPLIED = "applied"
-    """The device is what the wish says."""
+    """The device is what the wish says; the next wish, a clearing, or a report that it is so no longer leaves it."""
     FAILED = "failed"
-    """The host could not follow the latest wish and goes on trying. Nothing is lent of the device until it can, or the next wish."""
+    """The host could not follow and goes on trying, and nothing is lent of the device; a report of success or the next wish leaves it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,14 +1,24 @@
-"""``/v1/devices``: what v2 has no words for: address, capabilities, mode, health, reason."""
+"""``/v1/devices`` and ``/v1/hosts/{host}/devices/{address}``: what v2 has no words for: address, capabilities, mode, intent, reasons."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import msgspec
 
 from cantle.api.call import Call
+from cantle.api.parking import retry_after
 from cantle.api.v2.device import DeviceQuery
 from cantle.api.v2.resource import Link, next_links, page, stamp
 from cantle.engine import device as engine
 from cantle.model.device import Device
+from cantle.model.intent import Intent
+
+
+class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """``wait``: seconds to wait for the device's intent to be followed, or for its failure."""
+
+    wait: Annotated[float, msgspec.Meta(ge=0)] = 0
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -27,11 +37,31 @@ class Shape(msgspec.Struct, frozen=True):
     health: str
     status: str
     reason: str | None
+    out_of_service: str | None
+    intent_state: str
     numa_node: int | None
     std_board_info: dict[str, str]
     vendor_board_info: dict[str, str]
     created_at: str | None
     updated_at: str | None
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What the device shall be, in the words of :class:`cantle.model.intent.Intent`. ``etag`` goes into ``If-Match`` to change it."""
+
+    mode: str
+    types: dict[str, str]
+    hardware: str
+    version: int
+    etag: str
+
+
+class Shown(Shape, frozen=True):
+    """One device, with what it could make and what is wanted of it."""
+
+    mdev_types: dict[str, dict[str, str]]
+    intent: Wish | None
+    intent_reason: str | None
 
 
 class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -49,6 +79,34 @@ def list_all(call: Call) -> Listed:
     return Listed([_shape(device) for device in found], next_links(call, limits.limit, found))
 
 
+def show(call: Call) -> Shown:
+    """One device by host and address; with ``wait`` as soon as its intent is not pending. Where all waiting places are taken, at once
+    and with a ``Retry-After``."""
+    asked: WaitQuery = call.query
+    host, address = call.params["host"], call.params["address"]
+    if not asked.wait:
+        return _shown(engine.wait_device(call.db, host, address))
+    with call.site.parking.place() as free:
+        if not free:
+            call.headers["Retry-After"] = str(retry_after())
+        seconds = min(asked.wait, call.site.settings.longest_wait) if free else 0
+        return _shown(engine.wait_device(call.db, host, address, seconds=seconds))
+
+
+def _shown(device: Device) -> Shown:
+    intent = device.intent.intent
+    return Shown(
+        **msgspec.structs.asdict(_shape(device)),
+        mdev_types=device.mdev_types,
+        intent=None if intent is None else _wish(intent),
+        intent_reason=device.intent_reason,
+    )
+
+
+def _wish(intent: Intent) -> Wish:
+    return Wish(intent.mode, dict(intent.types), intent.hardware, intent.version, intent.etag)
+
+
 def _shape(device: Device) -> Shape:
     return Shape(
         uuid=device.uuid,
@@ -64,6 +122,8 @@ def _shape(device: Device) -> Shape:
         health=device.health,
         status=device.status,
         reason=device.reason,
+        out_of_service=device.out_of_service,
+        intent_state=device.intent.state,
         numa_node=device.numa_node,
         std_board_info=device.std_board_info,
         vendor_board_info=device.vendor_board_info,
