@@ -13,11 +13,13 @@ import ctypes
 import itertools
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 import psycopg
 
 _CLONE_NEWUSER = 0x10000000
+_PR_SET_PDEATHSIG = 1
 _NOBODY = 65534
 _USER = "cantle"
 #: A server that is killed keeps what it committed; a machine that loses power need not. A shared machine gets little memory.
@@ -78,16 +81,19 @@ class Postgres:
             assert done.returncode == 0, done.stdout + done.stderr
         settings = [part for name, value in _SETTINGS.items() for part in ("-c", f"{name}={value}")]
         postgres = ["postgres", "-D", str(data), "-k", str(self._home), *settings]
+        # The server ends with us, even if we are killed. The kernel goes by the thread that started it, so only the main one asks for that.
+        lone = threading.current_thread() is threading.main_thread()
+        how = {**self._how, "preexec_fn": partial(_prepare, leave_root="preexec_fn" in self._how, end_with_parent=lone)}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                self._command(postgres), stdout=log, stderr=log, stdin=subprocess.DEVNULL, **self._how
+                self._command(postgres), stdout=log, stderr=log, stdin=subprocess.DEVNULL, **how
             )
         self._wait_until_up()
 
     def kill(self) -> None:
         """End it as a crash does: every connection is cut, nothing is tidied up. `start` brings it back."""
         assert self._process is not None
-        self._process.send_signal(3)  # SIGQUIT: immediate shutdown, its children included
+        self._process.send_signal(signal.SIGQUIT)  # its word for "at once", its children included
         self._process.wait(30)
         self._process = None
 
@@ -141,6 +147,14 @@ def _how_to_run(home: Path) -> dict[str, Any]:
         os.chown(home, _NOBODY, _NOBODY)
         return {"user": _NOBODY, "group": _NOBODY, "extra_groups": []}
     return {"preexec_fn": _leave_root}
+
+
+def _prepare(*, leave_root: bool, end_with_parent: bool) -> None:
+    """In the child, before it becomes the server."""
+    if leave_root:
+        _leave_root()
+    if end_with_parent:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
 def _leave_root() -> None:
