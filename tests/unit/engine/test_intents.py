@@ -10,7 +10,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from tests.databases import database, postgres_url
+from tests.databases import KINDS, database, server_url
 from tests.unit.engine.cloud import ADMIN, ALICE, NOVA_FOR_ALICE, Host, bound, capacity_of, make_profile, t4, whole
 from tests.unit.engine.following import ADDRESS, BIND, UNBIND, Follower, cut
 from tests.unit.engine.test_races import all_at_once, servers
@@ -353,12 +353,13 @@ def test_of_a_wish_and_a_lease_at_once_exactly_one_wins(servers: list[Database])
             host.agent.obey()
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sqlite"])
 def test_a_wish_between_a_leases_choice_and_its_claim_is_seen_by_the_claim(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only where writers are side by side: SQLite has one at a time."""
-    with database("postgresql", tmp_path) as db:
-        host, other = Follower(db), Database.open(postgres_url())
+    with database(kind, tmp_path) as db:
+        host, other = Follower(db), Database.open(server_url(kind))
         make_profile(db)
 
         def interrupted(*asked: Any) -> Choice:
