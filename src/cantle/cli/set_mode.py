@@ -49,7 +49,7 @@ def set_mode(
     Examples:
       cantle device set-mode 0000:af:00.0 passthrough --plan
       cantle device set-mode 0000:af:00.0 passthrough
-      cantle device set-mode af:00.0 mdev --host gpu1 --type nvidia-223 --timeout 60
+      cantle device set-mode af:00.0 mdev --host gpu1 --type nvidia-223
     """
     client = connect()
     path = locate(client, device, host)
