@@ -55,8 +55,6 @@ _BY_ERROR: tuple[tuple[type[errors.CantleError], ExitCode], ...] = (
     (errors.PreconditionFailed, ExitCode.CONFLICT),
     (errors.PreconditionRequired, ExitCode.CONFLICT),
     (errors.Locked, ExitCode.CONFLICT),
-    (errors.PreconditionFailed, ExitCode.CONFLICT),
-    (errors.PreconditionRequired, ExitCode.CONFLICT),
     (errors.Unavailable, ExitCode.UNAVAILABLE),
 )
 

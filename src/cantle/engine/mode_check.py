@@ -80,7 +80,9 @@ def _no_types(device: Device, types: Mapping[str, str]) -> Conflict | None:
     for parent, type_id in types.items():
         offered = device.mdev_types.get(parent, everywhere if parent == device.address else None)
         if offered is None:
-            message = f"{parent} makes no mediated devices for {device.address}; its parents are {_named(device.mdev_types)}."
+            message = (
+                f"{parent} makes no mediated devices for {device.address}; its parents are {_named(device.mdev_types)}."
+            )
             return Conflict("mode-not-possible", message, parents=sorted(device.mdev_types))
         if type_id not in offered:
             names = (f"{known} ({name})" if name else known for known, name in offered.items())
