@@ -57,10 +57,11 @@ def accept_report(db: Database, hostname: str, report: InventoryReport) -> Inven
     A device the report does not name becomes ``missing``; nothing is deleted for that. A part of the report that cannot be kept is
     left out, becomes a problem of the host, and puts its device out of service if it was known.
 
-    :raises BadRequest: ``bad-hostname``.
+    :raises BadRequest: ``bad-hostname``; ``bad-report`` for a digest or a start that cannot be kept.
     :raises Conflict: ``agent-fenced`` from an earlier life of the agent, ``protocol-mismatch``.
     """
     check_protocol(report.protocol)
+    _check_words(report)
     if _HOSTNAME.fullmatch(hostname) is None:
         raise BadRequest(
             "bad-hostname", f"{hostname!r} is no host name: letters, digits, '.', '-' and '_', at most 255 of them."
@@ -76,6 +77,12 @@ def accept_report(db: Database, hostname: str, report: InventoryReport) -> Inven
     host_id, answer = db.run(work)
     heartbeat.written(db, host_id)
     return answer
+
+
+def _check_words(report: InventoryReport) -> None:
+    for name, text, most in (("digest", report.digest, 128), ("agent_start", report.agent_start, 64)):
+        if not 1 <= len(text) <= most or "\0" in text:
+            raise BadRequest("bad-report", f"{name} is empty, longer than {most} characters, or holds a NUL character.")
 
 
 def _known(db: Database, hostname: str, report: InventoryReport) -> Record | None:

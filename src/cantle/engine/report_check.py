@@ -50,6 +50,9 @@ def _device(device: DeviceReport) -> str | None:
     for name, text in (("vendor_id", device.vendor_id), ("product_id", device.product_id)):
         if _ID.fullmatch(text) is None:
             return f"its {name} is {text!r}, not four lower-case hex digits"
+    told = (device.reason, device.intent_error, device.intent_code)
+    if any("\0" in text for text in (device.address, device.vendor, device.model, *filter(None, told))):
+        return "a text of it holds a NUL character"
     if device.intent_version < 0 or device.intent_tried < 0 or len(device.intent_code or "") > 64:
         return "its intent's version or code is out of range"
     names = [deployable.name for deployable in device.deployables]
@@ -61,14 +64,14 @@ def _device(device: DeviceReport) -> str | None:
 def _deployable(deployable: DeployableReport) -> str | None:
     if not 1 <= len(deployable.name) <= 255 or len(deployable.driver_name) > 100:
         return f"the name of deployable {deployable.name[:40]!r} or of its driver is empty or too long"
+    texts = (deployable.name, deployable.driver_name, *deployable.attributes, *deployable.attributes.values())
+    if any("\0" in text for text in texts) or not all(1 <= len(key) <= 255 for key in deployable.attributes):
+        return f"a text of {deployable.name!r} holds a NUL character, or the key of an attribute is empty or longer than 255 characters"
     if _PLACEMENT_NAME.fullmatch(deployable.resource_class) is None:
         return f"{deployable.resource_class!r} is no resource class"
     for trait in deployable.traits:
         if _PLACEMENT_NAME.fullmatch(trait) is None:
             return f"{trait!r} is no trait"
-    for key in deployable.attributes:
-        if not 1 <= len(key) <= 255:
-            return "the key of an attribute is empty or longer than 255 characters"
     keys = [handle.key for handle in deployable.handles]
     if len(set(keys)) < len(keys):
         return f"two units of {deployable.name} have one key"
@@ -76,8 +79,8 @@ def _deployable(deployable: DeployableReport) -> str | None:
 
 
 def _handle(handle: HandleReport) -> str | None:
-    if not 1 <= len(handle.key) <= 255:
-        return "the key of a unit is empty or longer than 255 characters"
+    if not 1 <= len(handle.key) <= 255 or "\0" in handle.key:
+        return "the key of a unit is empty, longer than 255 characters, or holds a NUL"
     if handle.uuid is not None and uuids.canonical(handle.uuid) != handle.uuid:
         return f"the uuid {handle.uuid!r} of unit {handle.key} is none, or not in lower case with hyphens"
     if handle.attach_type == AttachType.MDEV and not handle.attach_info.get("asked_type"):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection
 
 from cantle.engine.clock import now
@@ -88,13 +89,23 @@ def accept_results(db: Database, hostname: str, results: Results) -> None:
 
 
 def _changes(connection: Connection, host_id: int, results: Results) -> _Changes:
-    by_uuid = {uuid: result for result in results.results if (uuid := uuids.canonical(result.uuid)) is not None}
+    by_uuid = {uuid: _plain(one) for one in results.results if (uuid := uuids.canonical(one.uuid)) is not None}
     changes = _Changes(now())
     for uuid, row in claim.of_handles(connection, host_id, sorted(by_uuid)).items():
         if results.generation < row.generation:
             continue
         _one(changes, row, by_uuid[uuid])
     return changes
+
+
+def _plain(result: HandleResult) -> HandleResult:
+    """The result with code and message as every database takes them."""
+    code, message = result.code, result.message
+    return msgspec.structs.replace(
+        result,
+        code=code and code.replace("\0", "")[:64],
+        message=message and message.replace("\0", "")[:4000],
+    )
 
 
 def _one(changes: _Changes, row: Record, result: HandleResult) -> None:

@@ -12,12 +12,12 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import DBAPIError, IntegrityError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from cantle.errors import Unavailable
 from cantle.store import engines
-from cantle.store.faults import LookAgain, is_contention, translated
+from cantle.store.faults import LookAgain, is_contention, translated, unusable_value
 from cantle.store.revision import HEAD
 from cantle.store.wakeups import Wakeups
 
@@ -138,10 +138,18 @@ class Database:
             yield
         except IntegrityError:
             raise
+        except DataError as error:
+            raise unusable_value() from error
         except DBAPIError as error:
             if is_contention(error):
                 raise LookAgain from error
             raise translated(error, self.where) from error
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise unusable_value() from error
+        except StatementError as error:  # raised before the statement was sent
+            if isinstance(error.orig, UnicodeEncodeError):
+                raise unusable_value() from error
+            raise
         except PoolTimeoutError as error:
             raise Unavailable(
                 "database-busy", f"All our connections to the database {self.where} are in use; try again."

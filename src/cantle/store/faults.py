@@ -6,7 +6,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from cantle.errors import BadConfig, CantleError, Unavailable
+from cantle.errors import BadConfig, BadRequest, CantleError, Unavailable
 
 #: SQLSTATEs of PostgreSQL: serialization failure, deadlock, lock not available.
 _PG_CONTENDED = frozenset({"40001", "40P01", "55P03"})
@@ -63,6 +63,13 @@ def translated(error: DBAPIError, where: str) -> CantleError:
         return Unavailable("database-not-migrated", f"The database {where} lacks our tables; run the migrations.")
     return Unavailable(
         "database-away", f"The database {where} does not answer; it is down, restarting or out of connections."
+    )
+
+
+def unusable_value() -> BadRequest:
+    """What databases refuse to keep: characters such as NUL, half a character, or a number of more than 64 bits."""
+    return BadRequest(
+        "bad-value", "A value cannot be kept: it holds a character such as NUL, or is a number or text out of range."
     )
 
 
