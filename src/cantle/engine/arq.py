@@ -74,7 +74,7 @@ def list_arqs(
         else:
             found = store.listed(connection, project=project, instance=wanted, states=states, page=page)
     if resolved and wanted is not None:
-        pending = [arq.uuid for arq in found if arq.state not in RESOLVED]
+        pending = [arq.uuid for arq in found if arq.shown_state not in RESOLVED]
         if pending:
             raise Locked("arqs-not-resolved", f"Not yet resolved: {', '.join(pending)}. Ask again.", arqs=pending)
     return found

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import announce, audit
 from cantle.engine.access import need_service, sees
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.engine.parting import HOLDING, refuse_lent, take_back
@@ -72,6 +72,8 @@ def bind(db: Database, who: Identity, binds: Sequence[Bind]) -> None:
         _refuse_strangers(todo, arqs)
         if todo:
             _claim(connection, todo, arqs, owners)
+        others = [arqs[uuid] for uuid in asked if uuid not in todo]
+        announce.bound_already(connection, [row for row in others if row.state == ArqState.BOUND])
 
     db.run(work)
     audit.note(who, "arq.bind", *asked)

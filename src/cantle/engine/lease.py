@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import announce, audit
 from cantle.engine.access import project_filter, sees
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.errors import BadRequest, NotFound
@@ -118,16 +118,23 @@ def release_lease(db: Database, who: Identity, uuid: str) -> Lease:
     return lease
 
 
-def end(connection: Connection, row: Record) -> bool:
-    """Give a lease back within a transaction; False when it was already. ``row`` is one of `cantle.store.lease.row_by_uuid`."""
+def end(connection: Connection, row: Record, *, expired: bool = False) -> bool:
+    """Give a lease back within a transaction; False when it was already. ``row`` is one of `cantle.store.lease.row_by_uuid`.
+
+    :param expired: because its time is over.
+    """
     if row.released_at is not None:
         return False
     moment = now()
     host.lock(connection, [row.host_id])
+    before = announce.leases_now(connection, {row.uuid})
     if not store.release(connection, row.id, moment):
         return False
     claim.unwant_of_lease(connection, row.id, moment)
     arq.remove_of_lease(connection, row.id)
+    if expired:
+        announce.lease_expired(connection, row.uuid, moment)
+    announce.leases_changed(connection, before, moment)
     wake(connection, host_topic(row.hostname))
     wake(connection, lease_topic(row.uuid))
     return True

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
+from cantle.engine import announce
 from cantle.engine.clock import now
 from cantle.engine.fence import check_protocol, check_start
 from cantle.errors import Conflict, NotFound
@@ -17,6 +18,7 @@ from cantle.model import uuids
 from cantle.model.arq import ArqState
 from cantle.store import arq, claim, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
+from cantle.store.faults import LookAgain
 from cantle.store.types import Record
 from cantle.wire.work import HandleResult, Outcome, Results
 
@@ -31,6 +33,7 @@ class _Changes:
     free: list[Record] = field(default_factory=list)
     taken_back: bool = False
     leases: set[str] = field(default_factory=set)
+    settled: list[announce.Settled] = field(default_factory=list)
 
     def settle(self, row: Record, to: ArqState, result: HandleResult | None = None) -> None:
         """The ARQ of a claim goes to another state, with the result's reason if there is one."""
@@ -45,6 +48,8 @@ class _Changes:
                 "now": self.moment,
             }
         )
+        if row.state == ArqState.BIND_STARTED:
+            self.settled.append(announce.Settled(row, to, code, why))
 
     def note(self, row: Record, *, wanted: bool, result: HandleResult) -> None:
         """A claim carries the reason of a failure."""
@@ -158,11 +163,12 @@ def _gone(free: Sequence[Record]) -> list[int]:
 
 
 def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
+    before = announce.leases_now(connection, changes.leases)
     if changes.taken_back:
         host.lock(connection, [row.id])  # raises the generation: what the host should do has changed
         wake(connection, host_topic(row.hostname))
     if changes.arqs:
-        arq.settle(connection, changes.arqs)
+        _settle(connection, changes)
     if changes.claims:
         claim.note(connection, changes.claims)
     if changes.free:
@@ -172,5 +178,19 @@ def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
             # Only a report that is read in full says how many units there are now.
             claim.remove_handles(connection, gone)
             host.change(connection, row.id, digest=None)
+    announce.leases_changed(connection, before, changes.moment)
     for uuid in changes.leases:
         wake(connection, lease_topic(uuid))
+
+
+def _settle(connection: Connection, changes: _Changes) -> None:
+    """Change the ARQs and say so."""
+    announced = {
+        one.row.arq_id: announce.announced_s(connection, one.row)
+        for one in changes.settled
+        if one.state is ArqState.BIND_FAILED
+    }
+    rows = [{**values, "announced": announced.get(values["arq_id"], 0.0)} for values in changes.arqs]
+    if arq.settle(connection, rows) < len(rows):
+        raise LookAgain  # somebody unbound or deleted one of them meanwhile
+    announce.arqs_settled(connection, changes.settled, changes.moment)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
+from cantle.engine import announce
 from cantle.engine.clock import BIND_SECONDS, now
+from cantle.model.arq import ArqState
 from cantle.store import arq, claim, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.types import Record
@@ -21,13 +23,19 @@ def sweep(db: Database, most: int = 100) -> int:
 
 
 def _end(db: Database, row: Record) -> bool:
+    why = f"Host {row.held_on} did not make the unit ready within {BIND_SECONDS:.0f} s."
+
     def work(connection: Connection) -> bool:
         host.lock(connection, [row.host_id])
-        why = f"Host {row.hostname} did not make the unit ready within {BIND_SECONDS:.0f} s."
-        if not arq.expire(connection, row.id, CODE, why, now()):
+        moment = now()
+        leases = announce.leases_now(connection, {row.lease_uuid} if row.lease_uuid is not None else set())
+        announced = announce.announced_s(connection, row)
+        if not arq.expire(connection, row.arq_id, CODE, why, moment, announced=announced):
             return False
-        claim.unwant(connection, [row.id], now())
-        wake(connection, host_topic(row.hostname))
+        claim.unwant(connection, [row.arq_id], moment)
+        announce.arqs_settled(connection, [announce.Settled(row, ArqState.BIND_FAILED, CODE, why)], moment)
+        announce.leases_changed(connection, leases, moment)
+        wake(connection, host_topic(row.held_on))
         if row.lease_uuid is not None:
             wake(connection, lease_topic(row.lease_uuid))
         return True

@@ -27,6 +27,6 @@ def forget_owners(db: Database) -> int:
 def _end(db: Database, uuid: str) -> bool:
     def work(connection: Connection) -> bool:
         row = lease.row_by_uuid(connection, uuid)
-        return row is not None and end(connection, row)
+        return row is not None and end(connection, row, expired=True)
 
     return db.run(work)

@@ -53,6 +53,7 @@ class Arq:
 
     ``group_id`` is the zero-based index of the profile's group; ``resource_class`` and ``required``/``forbidden`` traits say what fits.
     Attach fields are those of the claimed handle while one is claimed and the state is Bound, else "", None and {}.
+    ``announcing``: it is BindFailed, and the compute service is still being told so (see `shown_state`).
     """
 
     id: int
@@ -75,3 +76,13 @@ class Arq:
     lease_uuid: str | None = None
     reason_code: str | None = None
     reason: str | None = None
+    announcing: bool = False
+
+    @property
+    def shown_state(self) -> ArqState:
+        """The state that clients of the accelerator API see.
+
+        Nova takes a BindFailed that it sees before it began to wait for resolved and builds the guest without the device
+        (contract section 5.1): only an event stops it. So a failure is shown once it has had the time to hear the event.
+        """
+        return ArqState.BIND_STARTED if self.announcing else self.state

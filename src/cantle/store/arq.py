@@ -6,7 +6,22 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Float,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    null,
+    or_,
+    select,
+    update,
+)
 
 from cantle.model.arq import BINDABLE, Arq, ArqState
 from cantle.model.page import Page
@@ -24,9 +39,27 @@ SORT_KEYS = {
     "hostname": func.coalesce(arqs.c.hostname, ""),
 }
 
+#: What an event about an ARQ says of it.
+OF_EVENT = (
+    arqs.c.id.label("arq_id"),
+    arqs.c.uuid.label("arq_uuid"),
+    arqs.c.profile_name,
+    arqs.c.project_id,
+    arqs.c.hostname,
+    arqs.c.instance_uuid,
+    arqs.c.bind_serial,
+)
+
+#: Its failure is being announced: the compute service is shown that the bind is still on the way.
+_ANNOUNCING: ColumnElement[bool] = and_(arqs.c.announced_until.is_not(None), arqs.c.announced_until > database_now())
+_ANNOUNCED = bindparam("announced", type_=Float())
+#: In so many seconds; NULL for 0.
+_ANNOUNCED_UNTIL: ColumnElement[dt.datetime | None] = case((_ANNOUNCED > 0, database_now(_ANNOUNCED)), else_=null())
+
 _HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
 _ARQS = select(
     arqs,
+    _ANNOUNCING.label("announcing"),
     leases.c.uuid.label("lease_uuid"),
     attach_handles.c.uuid.label("handle_uuid"),
     attach_handles.c.attach_type,
@@ -80,6 +113,8 @@ _START = (
         instance_uuid=bindparam("to_instance"),
         project_id=bindparam("to_project"),
         deadline=database_now(bindparam("seconds")),
+        bind_serial=arqs.c.bind_serial + 1,
+        announced_until=None,
         reason_code=None,
         reason=None,
         updated_at=bindparam("now"),
@@ -91,6 +126,7 @@ _SETTLE = (
     .values(
         state=bindparam("to_state"),
         deadline=None,
+        announced_until=_ANNOUNCED_UNTIL,
         reason_code=bindparam("code"),
         reason=bindparam("why"),
         updated_at=bindparam("now"),
@@ -105,13 +141,14 @@ _PART = (
         device_rp_uuid=None,
         instance_uuid=None,
         deadline=None,
+        announced_until=None,
         reason_code=None,
         reason=None,
         updated_at=bindparam("now"),
     )
 )
 _OVERDUE = (
-    select(arqs.c.id, claims.c.host_id, hosts.c.hostname, leases.c.uuid.label("lease_uuid"))
+    select(*OF_EVENT, claims.c.host_id, hosts.c.hostname.label("held_on"), leases.c.uuid.label("lease_uuid"))
     .select_from(
         arqs.join(claims, _HOLDING)
         .join(hosts, hosts.c.id == claims.c.host_id)
@@ -127,6 +164,7 @@ _EXPIRE = (
     .values(
         state=ArqState.BIND_FAILED,
         deadline=None,
+        announced_until=_ANNOUNCED_UNTIL,
         reason_code=bindparam("code"),
         reason=bindparam("why"),
         updated_at=bindparam("now"),
@@ -172,7 +210,8 @@ def listed(
     if instance is not None:
         query = query.where(arqs.c.instance_uuid == instance)
     if states is not None:
-        query = query.where(arqs.c.state.in_([str(state) for state in states]))
+        # A failure that is being announced is shown as a bind on the way, so it is none of the states asked for.
+        query = query.where(arqs.c.state.in_([str(state) for state in states]), ~_ANNOUNCING)
     return [arq(row) for row in connection.execute(window(connection, query, page, arqs, SORT_KEYS))]
 
 
@@ -197,7 +236,7 @@ def start(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
 
 
 def settle(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
-    """Move ARQs from one state to another; how many were still in it."""
+    """Move ARQs from one state to another; how many were still in it. ``announced``: seconds for which a failure is announced, else 0."""
     return connection.execute(_SETTLE, list(rows)).rowcount
 
 
@@ -227,13 +266,14 @@ def remove_of_lease(connection: Connection, lease_id: int) -> None:
 
 
 def overdue(connection: Connection, most: int) -> Sequence[Record]:
-    """id, host_id, hostname, lease_uuid of ARQs whose host did not answer in time."""
+    """`OF_EVENT`, host_id, held_on, lease_uuid of ARQs whose host did not answer in time."""
     return connection.execute(_OVERDUE, {"most": most}).all()
 
 
-def expire(connection: Connection, arq_id: int, code: str, why: str, now: dt.datetime) -> bool:
-    """BindStarted past its deadline becomes BindFailed; False when it no longer is."""
-    return connection.execute(_EXPIRE, {"arq_id": arq_id, "code": code, "why": why, "now": now}).rowcount == 1
+def expire(connection: Connection, arq_id: int, code: str, why: str, now: dt.datetime, *, announced: float) -> bool:
+    """BindStarted past its deadline becomes BindFailed, announced for so many seconds; False when it no longer is."""
+    values = {"arq_id": arq_id, "code": code, "why": why, "now": now, "announced": announced}
+    return connection.execute(_EXPIRE, values).rowcount == 1
 
 
 def arq(row: Record) -> Arq:
@@ -260,4 +300,5 @@ def arq(row: Record) -> Arq:
         lease_uuid=row.lease_uuid,
         reason_code=row.reason_code,
         reason=row.reason,
+        announcing=bool(row.announcing),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, literal, select, update
 
+from cantle.store.arq import OF_EVENT
 from cantle.store.deployable import FREE, USED
 from cantle.store.service import FOLLOWED, with_intents
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
@@ -90,7 +91,7 @@ _BY_HANDLES = (
         attach_handles.c.present,
         claims.c.deployable_id,
         (USED + FREE - deployables.c.total).label("surplus"),
-        arqs.c.id.label("arq_id"),
+        *OF_EVENT,
         arqs.c.state,
         arqs.c.reason_code.label("arq_reason_code"),
         leases.c.uuid.label("lease_uuid"),

@@ -16,6 +16,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from cantle.errors import Unavailable
+from cantle.model.event import Channel, Outlets
 from cantle.store import engines
 from cantle.store.faults import LookAgain, is_contention, translated, unusable_value
 from cantle.store.revision import HEAD
@@ -26,6 +27,7 @@ T = TypeVar("T")
 #: Tries of one transaction before we say that the database is too busy: about 3 s with the pauses between.
 _TRIES = 20
 _WAKE = "cantle.wake"
+_OUTLETS = "cantle.outlets"
 
 #: Without a hint, how long one who waits sleeps at most. On SQLite all writers are in this process and hints are not lost, save in
 #: accidents; elsewhere other processes write.
@@ -37,9 +39,12 @@ class Database:
 
     SQLite: one writer at a time in this process; readers never wait. PostgreSQL, MariaDB: as many as the
     pool allows, and `run` does a transaction again that the database gave up for another.
+
+    ``outlets`` says who is told of events: those who change a state write them into the outbox for these.
     """
 
-    def __init__(self, url: URL) -> None:
+    def __init__(self, url: URL, outlets: Outlets) -> None:
+        self.outlets = outlets
         self.where = engines.shown(url)
         self.dialect = url.get_backend_name()
         self.wakeups = Wakeups(_LOOK_AGAIN_S[self.dialect])
@@ -48,15 +53,16 @@ class Database:
         self._one_writer = threading.Lock() if self.dialect == "sqlite" else contextlib.nullcontext()
 
     @classmethod
-    def open(cls, url: str, *, check: bool = True) -> Database:
+    def open(cls, url: str, *, check: bool = True, outlets: Outlets = Outlets()) -> Database:  # noqa: B008 - frozen
         """Connect, and make sure that the schema is the one this version needs.
 
         :param url: e.g. ``sqlite:////var/lib/cantle/cantle.db``, ``postgresql://cantle@db/cantle``, ``mariadb://cantle@db/cantle``.
         :param check: False leaves the schema unlooked at, for tools that mend it.
+        :param outlets: who is told of events; nobody unless said.
         :raises BadConfig: ``bad-database-url``, ``database-refused``.
         :raises Unavailable: ``database-not-migrated``, ``database-too-new``, and all that `read` and `write` raise.
         """
-        database = cls(engines.parse(url))
+        database = cls(engines.parse(url), outlets)
         if check:
             try:
                 database.check_schema()
@@ -84,6 +90,7 @@ class Database:
         with self._one_writer, self._translating(), self._writer.begin() as connection:
             topics: set[str] = set()
             connection.info[_WAKE] = topics
+            connection.info[_OUTLETS] = self.outlets
             yield connection
         self.wakeups.signal(topics)
 
@@ -180,6 +187,13 @@ def wake(connection: Connection, topic: str) -> None:
     connection.info[_WAKE].add(topic)
 
 
+def outlets(connection: Connection) -> Outlets:
+    """Who is told of events, in a writing transaction."""
+    found = connection.info[_OUTLETS]
+    assert isinstance(found, Outlets)  # noqa: S101 - `Database.write` sets it
+    return found
+
+
 def host_topic(hostname: str) -> str:
     """Rung when what a host should do has changed."""
     return f"host/{hostname}"
@@ -193,3 +207,8 @@ def report_topic(hostname: str) -> str:
 def lease_topic(uuid: str) -> str:
     """Rung when an ARQ or a claim of a lease has changed."""
     return f"lease/{uuid}"
+
+
+def outbox_topic(channel: Channel) -> str:
+    """Rung when there are new events for a receiver."""
+    return f"outbox/{channel}"

@@ -54,6 +54,15 @@ def by_uuid(connection: Connection, uuid: str) -> Lease | None:
     return None if row is None else lease(row, arq.of_lease(connection, row.id))
 
 
+def by_uuids(connection: Connection, uuids: Sequence[str]) -> dict[str, Lease]:
+    """Leases with their ARQs."""
+    query = _LEASES.where(leases.c.uuid.in_(list(uuids)))
+    found: dict[int, list[Arq]] = defaultdict(list)
+    for lease_id, one in arq.of_leases(connection, query.with_only_columns(leases.c.id)):
+        found[lease_id].append(one)
+    return {row.uuid: lease(row, found[row.id]) for row in connection.execute(query).all()}
+
+
 def listed(connection: Connection, *, project: str | None, include_released: bool, page: Page | None) -> list[Lease]:
     """Leases of one project (None: of all) with their ARQs."""
     query = _LEASES

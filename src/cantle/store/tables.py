@@ -1,7 +1,6 @@
 """The schema on one page. What each table is for stands above it; queries are in the module of its noun.
 
 Every name of a constraint follows one convention, so that all three databases and the migrations agree on it.
-Room for later: the outbox of events and webhooks gets a table of its own, written in the transaction that changes an ARQ's state.
 """
 
 from __future__ import annotations
@@ -182,6 +181,8 @@ leases = Table(
 )
 
 # One accelerator for one instance. What fits is copied from the profile's group at creation. ``deadline`` is set in BindStarted only.
+# ``bind_serial`` counts its binds, so that an event about an earlier one is known for such. ``announced_until`` is set in BindFailed
+# only: until then the compute service is told of the failure again and again, and is shown BindStarted.
 arqs = Table(
     "arqs",
     metadata,
@@ -203,6 +204,8 @@ arqs = Table(
     Column("reason_code", name(64)),
     Column("reason", Text),
     *_times(),
+    Column("bind_serial", RowId, nullable=False, server_default="0"),
+    Column("announced_until", UtcTime),
     Index(None, "created_at"),
     Index(None, "project_id", "created_at"),
 )
@@ -234,4 +237,30 @@ instance_owners = Table(
     Column("instance_uuid", Uuid, primary_key=True),
     Column("project_id", name(), nullable=False),
     Column("seen_at", UtcTime, nullable=False, index=True),
+)
+
+# Events on their way to those who are told, written in the transaction that changes the state. ``about`` is the ARQ or lease: events
+# about one thing go in the order of their numbers. ``claimed_by`` and ``claimed_until``: a keeper is sending it. ``bind_serial`` is that of
+# the ARQ's bind which Nova is told of; ``repeat_until``: it is sent again till then, though accepted. ``ended_at`` and ``outcome``: it
+# was delivered, refused, withdrawn or given up.
+outbox = Table(
+    "outbox",
+    metadata,
+    _id(),
+    Column("uuid", Uuid, nullable=False, unique=True),
+    Column("channel", String(16), nullable=False),
+    Column("about", Uuid, nullable=False, index=True),
+    Column("type", name(64), nullable=False),
+    Column("body", LongText, nullable=False),
+    Column("bind_serial", RowId),
+    Column("created_at", UtcTime, nullable=False),
+    Column("due_at", UtcTime, nullable=False),
+    Column("repeat_until", UtcTime),
+    Column("claimed_by", Uuid, index=True),
+    Column("claimed_until", UtcTime),
+    Column("attempts", Integer, nullable=False),
+    Column("problem", Text),
+    Column("ended_at", UtcTime, index=True),
+    Column("outcome", String(16)),
+    Index(None, "channel", "ended_at", "due_at"),
 )

@@ -137,7 +137,7 @@ def shape(call: Call, arq: Arq) -> Shape:
     """A request as clients see it."""
     return Shape(
         uuid=arq.uuid,
-        state=arq.state,
+        state=arq.shown_state,
         device_profile_name=arq.profile_name,
         device_profile_group_id=arq.group_id,
         hostname=arq.hostname,

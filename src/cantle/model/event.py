@@ -1,0 +1,91 @@
+"""Events: what others are told when something has come to its end, and who these others are."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Channel(StrEnum):
+    """Who is told."""
+
+    NOVA = "nova"
+    """The compute service, which waits for the ARQs of an instance to be bound (spec S3.5)."""
+    WEBHOOK = "webhook"
+    """An HTTP server of the operator's choice."""
+
+
+class EventType(StrEnum):
+    """What is told. Of these, Nova hears one; webhooks hear the others."""
+
+    REQUEST_BOUND = "accelerator-request-bound"
+    """Nova's name for both ends of a bind; its status says which."""
+    ARQ_BOUND = "arq.bound"
+    """The host has the unit of an ARQ ready."""
+    ARQ_FAILED = "arq.failed"
+    """The host could not make the unit of an ARQ ready, or did not answer in time."""
+    LEASE_ACTIVE = "lease.active"
+    """All units of a lease are ready."""
+    LEASE_FAILED = "lease.failed"
+    """A unit of a lease could not be made ready."""
+    LEASE_EXPIRED = "lease.expired"
+    """The time of a lease is over; its units are being taken back."""
+    LEASE_RELEASED = "lease.released"
+    """All units of a lease are back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """Who is told of events in this installation. All its processes read the same configuration, so all say the same.
+
+    :param nova_waits: seconds for which the compute service waits for a bind (its ``arq_binding_timeout``); None: it is not told.
+    :param webhook: whether a webhook is told.
+    """
+
+    nova_waits: float | None = None
+    webhook: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event on its way to one receiver.
+
+    :param uuid: the same at every attempt, so that a receiver knows a repetition.
+    :param about: uuid of the ARQ or lease; events about one thing arrive in order.
+    :param body: JSON text, made when it happened.
+    :param attempts: how often sending was begun, this time included.
+    :param repeating: it is to be sent again even after it was accepted.
+    """
+
+    id: int
+    uuid: str
+    about: str
+    type: str
+    body: str
+    created_at: dt.datetime
+    attempts: int = 1
+    repeating: bool = False
+
+
+class Answer(StrEnum):
+    """What a receiver made of an event."""
+
+    DELIVERED = "delivered"
+    """It was accepted."""
+    REFUSED = "refused"
+    """It never will be: the receiver does not know the thing, or finds the event malformed. Sending ends."""
+    LATER = "later"
+    """Not this time: the receiver is away, busy, or not yet ready for it. It is sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The answer to one event, and why in words.
+
+    :param after: seconds until the next attempt, if the receiver or its rules name them.
+    """
+
+    answer: Answer
+    why: str = ""
+    after: float | None = None

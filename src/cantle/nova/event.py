@@ -1,0 +1,84 @@
+"""Events to Nova's ``os-server-external-events`` (contract section 2; Nova and host formats, 3.5)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from keystoneauth1.exceptions import ClientException
+
+from cantle.model.event import Answer, Channel, Event, Verdict
+
+#: The first compute microversion that knows ``accelerator-request-bound``.
+MICROVERSION = "2.82"
+
+#: Nova answers 422 to an event for an instance whose host is not yet assigned: a matter of moments, while the caller waits.
+NOT_YET_S = 1.0
+
+
+class NovaReceiver:
+    """Sends events in batches over one adapter, whose session keeps its token and its connection.
+
+    :param adapter: a ``keystoneauth1.adapter.Adapter`` for the compute service.
+    """
+
+    channel = Channel.NOVA
+    batch = 100
+    #: No event is given up: it ends when Nova has it, knows no such instance, or the ARQ is unbound or deleted.
+    patience_s = float("inf")
+
+    def __init__(self, adapter: Any) -> None:
+        self._adapter = adapter
+
+    def send(self, events: Sequence[Event]) -> list[Verdict]:
+        """One verdict for each event, in the same order. Raises nothing for what Nova or the network does."""
+        try:
+            answer = self._adapter.post(
+                "/os-server-external-events",
+                json={"events": [json.loads(event.body) for event in events]},
+                microversion=MICROVERSION,
+                raise_exc=False,
+            )
+        except ClientException as error:
+            return [Verdict(Answer.LATER, f"Nova cannot be reached: {error}")] * len(events)
+        if answer.status_code == 200:
+            return [Verdict(Answer.DELIVERED)] * len(events)
+        if answer.status_code == 207:
+            return _each(events, answer)
+        if answer.status_code == 404:
+            return [Verdict(Answer.REFUSED, "Nova knows none of these instances (404)")] * len(events)
+        if answer.status_code == 400:
+            return self._one_by_one(events, answer)
+        return [Verdict(Answer.LATER, f"Nova answered {answer.status_code}")] * len(events)
+
+    def _one_by_one(self, events: Sequence[Event], answer: Any) -> list[Verdict]:
+        """Nova refuses a whole call for one malformed event: find that one."""
+        if len(events) == 1:
+            return [Verdict(Answer.REFUSED, f"Nova finds it malformed (400): {answer.text[:500]}")]
+        return [verdict for event in events for verdict in self.send([event])]
+
+
+def _each(events: Sequence[Event], answer: Any) -> list[Verdict]:
+    """From a 207, which has a code for each event."""
+    try:
+        codes = {(said["server_uuid"], said["tag"]): said["code"] for said in answer.json()["events"]}
+    except (ValueError, KeyError, TypeError):
+        return [Verdict(Answer.LATER, "Nova answered 207 in a form that is not its own")] * len(events)
+    return [_verdict(codes.get(_key(event))) for event in events]
+
+
+def _key(event: Event) -> tuple[str, str]:
+    body = json.loads(event.body)
+    return body["server_uuid"], body["tag"]
+
+
+def _verdict(code: object) -> Verdict:
+    if code == 200:
+        return Verdict(Answer.DELIVERED)
+    if code == 422:
+        return Verdict(Answer.LATER, "the instance has no host yet (422)", after=NOT_YET_S)
+    if code in (400, 404):
+        why = "Nova knows no such instance (404)" if code == 404 else "Nova finds it malformed (400)"
+        return Verdict(Answer.REFUSED, why)
+    return Verdict(Answer.LATER, f"Nova answered {code} for it")
