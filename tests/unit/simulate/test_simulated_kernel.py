@@ -50,7 +50,7 @@ def offered(root: simulate.SimulatedRoot, parent: str) -> dict[str, int]:
 
 
 def everything(root: simulate.SimulatedRoot) -> dict[str, str]:
-    """All files and links, by path."""
+    """All files and links, by path. What nobody may read (files that only take writes) counts by its being there."""
     found = {}
     for directory, names, files in os.walk(root.path):
         for name in [*names, *files]:
@@ -58,7 +58,8 @@ def everything(root: simulate.SimulatedRoot) -> dict[str, str]:
             if path.is_symlink():
                 found[os.path.relpath(path, root.path)] = f"-> {path.readlink()}"
             elif path.is_file():
-                found[os.path.relpath(path, root.path)] = path.read_text()
+                readable = path.stat().st_mode & 0o400
+                found[os.path.relpath(path, root.path)] = path.read_text() if readable else "-"
     return found
 
 
@@ -273,7 +274,9 @@ def test_a_directory_of_another_description_is_made_anew(tmp_path: Path) -> None
     simulate.build(simulate.load("t4"), tmp_path / "host")
     root = simulate.build(simulate.load("mtty"), tmp_path / "host")
     assert mdev.parents(root) == ["mtty"]
-    (tmp_path / "host/.simulated/description.json").write_text('{"of": "another version"}')
+    described = tmp_path / "host/.simulated/description.json"
+    described.chmod(0o600)
+    described.write_text('{"of": "another version"}')
     assert mdev.parents(simulate.build(simulate.load("mtty"), tmp_path / "host")) == ["mtty"]
 
 
