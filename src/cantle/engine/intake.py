@@ -7,10 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 from sqlalchemy import Connection
 
 from cantle.engine import heartbeat, units
+from cantle.engine import report_columns as columns
 from cantle.engine.clock import now
 from cantle.engine.fence import check_protocol, check_start, former_starts
 from cantle.engine.report_check import unusable
@@ -25,30 +25,6 @@ from cantle.store.types import Record, database_now
 from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport, InventoryAnswer, InventoryReport
 
 _HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
-_PCI_ADDRESS = re.compile(r"([0-9a-f]{4,8}):([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
-
-#: Columns of a device that a report fills.
-_SEEN = (
-    "type",
-    "vendor",
-    "model",
-    "vendor_id",
-    "product_id",
-    "mode",
-    "health",
-    "reason",
-    "numa_node",
-    "capabilities",
-    "std_board_info",
-    "vendor_board_info",
-    "mdev_types",
-    "intent_version",
-    "intent_tried",
-    "intent_code",
-    "intent_error",
-    "plans",
-)
-_OFFERED = ("driver_name", "resource_class", "traits", "total")
 
 
 def accept_report(db: Database, hostname: str, report: InventoryReport) -> InventoryAnswer:
@@ -148,18 +124,18 @@ class _Intake:
         seen = {device.address: device for device in usable}
         for address, row in standing.items():
             if address in seen:
-                values = _device_values(seen[address])
+                values = columns.device_values(seen[address])
             elif address in distrusted:
-                values = _row_values(row) | {
+                values = columns.row_values(row) | {
                     "health": Health.FAILED,
                     "reason": f"what its host reports is unusable: {distrusted[address]}",
                 }
             else:
-                values = _row_values(row) | {
+                values = columns.row_values(row) | {
                     "health": Health.MISSING,
                     "reason": "its host's last report did not name it",
                 }
-            if values != _row_values(row):
+            if values != columns.row_values(row):
                 changes.append({"id": row.id, "updated_at": self._moment, **values})
         store.change(self._connection, "devices", changes)
         for address, reason in distrusted.items():
@@ -171,7 +147,7 @@ class _Intake:
         }
 
     def _new_device(self, device: DeviceReport) -> dict[str, Any]:
-        path_type, path_info = _control_path(device.address)
+        path_type, path_info = columns.control_path(device.address)
         return {
             "uuid": uuids.new(),
             "host_id": self._host_id,
@@ -181,7 +157,7 @@ class _Intake:
             "control_path_type": path_type,
             "control_path_info": path_info,
             "created_at": self._moment,
-            **_device_values(device),
+            **columns.device_values(device),
         }
 
     def _deployables(
@@ -198,10 +174,10 @@ class _Intake:
                 if name not in standing:
                     new.append((self._new_deployable(device_id, one), one))
             for name, row in standing.items():
-                one = reported.get(name) or _nothing(row)
+                one = reported.get(name) or columns.nothing(row)
                 offered[row.id] = one
-                values = _offered_values(one)
-                if values != {column: getattr(row, column) for column in _OFFERED}:
+                values = columns.offered_values(one)
+                if values != columns.row_offer(row):
                     changes.append({"id": row.id, "updated_at": self._moment, **values})
         made = store.add(self._connection, "deployables", [values for values, _ in new])
         store.change(self._connection, "deployables", changes)
@@ -215,7 +191,7 @@ class _Intake:
             "host_id": self._host_id,
             "rp_uuid": uuids.new(),
             "created_at": self._moment,
-            **_offered_values(one),
+            **columns.offered_values(one),
         }
 
     def _handles(self, offered: Mapping[int, DeployableReport]) -> None:
@@ -250,7 +226,7 @@ class _Intake:
         changes: list[dict[str, Any]] = []
         removed: list[int] = []
         for deployable_id, one in offered.items():
-            wanted = _attribute_values(one)
+            wanted = columns.attribute_values(one)
             standing = self._standing.attributes.get(deployable_id, {})
             new += [
                 self._new_attribute(deployable_id, key, value) for key, value in wanted.items() if key not in standing
@@ -275,49 +251,3 @@ class _Intake:
             "operator": False,
             "created_at": self._moment,
         }
-
-
-def _device_values(device: DeviceReport) -> dict[str, Any]:
-    return {column: getattr(device, column) for column in _SEEN} | {"plans": _plans(device)}
-
-
-def _plans(device: DeviceReport) -> str | None:
-    """As text: the server stores them for whoever asks and never looks into them here."""
-    return msgspec.json.encode(device.plans, order="deterministic").decode() if device.plans else None
-
-
-def _row_values(row: Record) -> dict[str, Any]:
-    return {column: getattr(row, column) for column in _SEEN}
-
-
-def _offered_values(one: DeployableReport) -> dict[str, Any]:
-    return {
-        "driver_name": one.driver_name,
-        "resource_class": one.resource_class,
-        "traits": tuple(one.traits),
-        "total": len(one.handles),
-    }
-
-
-def _nothing(row: Record) -> DeployableReport:
-    """A deployable its device no longer offers: what it was, with no unit in it."""
-    return DeployableReport(
-        name=row.name,
-        driver_name=row.driver_name,
-        resource_class=row.resource_class,
-        traits=tuple(row.traits),
-        handles=(),
-    )
-
-
-def _attribute_values(one: DeployableReport) -> dict[str, str]:
-    """In Cyborg's wording (contract section 3): ``rc``, ``trait0``, ``trait1`` …"""
-    traits = {f"trait{number}": trait for number, trait in enumerate(one.traits)}
-    return {**one.attributes, "rc": one.resource_class, **traits}
-
-
-def _control_path(address: str) -> tuple[str, dict[str, str]]:
-    parts = _PCI_ADDRESS.fullmatch(address)
-    if parts is None:
-        return "PARENT", {"parent": address}
-    return "PCI", dict(zip(("domain", "bus", "device", "function"), parts.groups(), strict=True))
