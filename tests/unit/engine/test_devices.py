@@ -81,7 +81,7 @@ def test_status_is_set_once_and_again(db: Database, hosts: list[Host]) -> None:
     assert set_status(db, ADMIN, device.uuid, DeviceStatus.ENABLED).status is DeviceStatus.ENABLED
 
 
-@pytest.mark.parametrize("uuid", [str(uuid4()), "no-uuid", ""])
+@pytest.mark.parametrize("uuid", ["6d1f1e5e-0f0e-4c57-9a53-4f0f6a1b2c3d", "no-uuid", ""])
 def test_what_is_not_there(db: Database, hosts: list[Host], uuid: str) -> None:
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: get_device(db, uuid), "device-not-found"),
