@@ -17,7 +17,7 @@ from oslo_config import cfg
 from cantle.api import admission, logs
 from cantle.api.app import agents_app, public_app
 from cantle.api.frame import Frame, WsgiApp
-from cantle.conf import api, files
+from cantle.conf import api, files, keeper
 from cantle.errors import CantleError, Unavailable
 from cantle.store.database import Database
 
@@ -75,17 +75,21 @@ class Lazy:
             sys.exit(3)
 
 
-# The schema is not looked at here: with the database away the process is up and says so at /healthz, but not at /readyz.
+def _database(conf: cfg.ConfigOpts) -> Database:
+    """The schema is not looked at here: with the database away the process is up and says so at /healthz, but not at /readyz."""
+    return Database.open(api.database_url(conf), check=False, outlets=keeper.outlets(conf))
+
+
 def make_public(conf: cfg.ConfigOpts) -> WsgiApp:
     """The clients' application."""
     settings = api.public_settings(conf)
-    return public_app(Database.open(api.database_url(conf), check=False), settings)
+    return public_app(_database(conf), settings)
 
 
 def make_agents(conf: cfg.ConfigOpts) -> WsgiApp:
     """The agents' application."""
     settings = api.agents_settings(conf)
-    return agents_app(Database.open(api.database_url(conf), check=False), settings)
+    return agents_app(_database(conf), settings)
 
 
 application = Lazy(make_public)

@@ -97,10 +97,13 @@ def main(args: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def run(args: Sequence[str]) -> int:
-    """Run one command line and return its exit code. A failure is one line on standard error, without a traceback."""
+def run(args: Sequence[str], command: click.Command | None = None, *, name: str = "cantle") -> int:
+    """Run one command line and return its exit code. A failure is one line on standard error, without a traceback.
+
+    :param command: another command than ``cantle``, such as those of the services; ``name`` is what it is called.
+    """
     try:
-        outcome = cantle.main(args=list(args), prog_name="cantle", standalone_mode=False)
+        outcome = (command or cantle).main(args=list(args), prog_name=name, standalone_mode=False)
         return outcome if isinstance(outcome, int) else ExitCode.OK
     except (click.Abort, KeyboardInterrupt):
         return ExitCode.INTERRUPTED

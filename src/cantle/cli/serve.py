@@ -12,12 +12,9 @@ import dataclasses
 import logging
 import os
 import secrets
-import signal
 import socket
 import sys
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,14 +27,19 @@ from cantle.api.app import agents_app, public_app
 from cantle.api.settings import Auth, Settings
 from cantle.cli.listen import Address, HttpServer
 from cantle.cli.notify import notify
+from cantle.cli.parts import Parts
 from cantle.cli.state_dir import StateDir
 from cantle.cli.state_dir import default as default_state_dir
 from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
+from cantle.conf import keeper as conf_keeper
+from cantle.keeper.courier import Courier, Receiver
+from cantle.keeper.housekeeping import Ages
 from cantle.keeper.keeper import Keeper
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
+from cantle.model.event import Outlets
 from cantle.simulate import Description
 from cantle.simulate import build as build_simulated
 from cantle.simulate import load as load_simulated
@@ -55,9 +57,6 @@ WAITING_PER_AGENT = 8
 
 #: Requests of agents served at once besides those that wait.
 SPARE_AGENT_THREADS = 4
-
-#: Seconds that a part gets to end when the server stops.
-DRAIN = 5.0
 
 
 @click.command()
@@ -117,6 +116,9 @@ def serve(
         conf.database.connection,
         conf_devices.load(files, directories),
         choose_hosts(simulated, own=not simulated_only),
+        conf_keeper.outlets(conf),
+        conf_keeper.receivers(conf),
+        conf_keeper.ages(conf),
     )
     logs.configure(as_json=conf.use_json, level=_log_level(debug=conf.debug))
     check_reach(plan.place, plan.settings)
@@ -150,6 +152,9 @@ class Plan:
     database_url: str | None
     types: EnabledTypes
     hosts: Sequence[HostChoice]
+    outlets: Outlets
+    receivers: Sequence[Receiver]
+    ages: Ages
 
 
 def check_reach(place: Address, settings: Settings) -> None:
@@ -197,7 +202,7 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
 
     url = plan.database_url or f"sqlite:///{state.path / 'cantle.db'}"
     upgrade_in_child(url)
-    database = Database.open(url)
+    database = Database.open(url, outlets=plan.outlets)
     stack.callback(database.close)
 
     # Whoever may call the agents' listener may speak for hosts; the secret keeps other users of this machine out.
@@ -223,7 +228,9 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     stack.callback(parts.stop.set)
     with parts.signals():
         parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
-        parts.start("keeper", Keeper(database, stop=parts.stop).run)
+        parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages).run)
+        for receiver in plan.receivers:
+            parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
         for host, agent in zip(plan.hosts, agents, strict=True):
             parts.start(f"agent of {host.name}", agent.run)
         parts.start("listener", lambda: public.serve(public_app(database, plan.settings)))
@@ -238,55 +245,3 @@ def _root(host: HostChoice, state: StateDir) -> Root:
     if host.description is None:
         return Root()
     return build_simulated(host.description, state.child("simulated") / host.name)
-
-
-class Parts:
-    """The threads of the server. One that ends by an exception ends the whole: a server that is half there helps nobody."""
-
-    def __init__(self) -> None:
-        self.stop = threading.Event()
-        self._threads: list[threading.Thread] = []
-        self._fault: BaseException | None = None
-
-    def start(self, name: str, work: Callable[[], None]) -> None:
-        """Run ``work`` in a thread of this name."""
-
-        def guarded() -> None:
-            try:
-                work()
-            except BaseException as error:  # noqa: BLE001 - handed to the main thread, which ends the process with it
-                self._fault = self._fault or error
-                self.stop.set()
-
-        thread = threading.Thread(target=guarded, name=name, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def wait(self) -> None:
-        """Return when it is time to stop. Raises what a thread ended with."""
-        self.stop.wait()
-        if self._fault is not None:
-            raise self._fault
-
-    def join(self) -> None:
-        """Give every thread a moment to end."""
-        deadline = time.monotonic() + DRAIN
-        for thread in self._threads:
-            thread.join(max(0.0, deadline - time.monotonic()))
-
-    @contextlib.contextmanager
-    def signals(self) -> Iterator[None]:
-        """SIGTERM and SIGINT stop the server once; a second one ends the process at once."""
-        before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-
-        def asked(number: int, _frame: object) -> None:
-            self.stop.set()
-            signal.signal(number, signal.SIG_DFL)
-
-        for number in before:
-            signal.signal(number, asked)
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

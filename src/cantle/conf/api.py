@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 from urllib.parse import urlsplit
 
 from oslo_config import cfg
 
 from cantle.api.settings import Auth, Settings
+from cantle.conf.values import plainly
 from cantle.errors import BadConfig
 
 API = (
@@ -188,15 +188,8 @@ def _checked(conf: cfg.ConfigOpts) -> cfg.ConfigOpts:
             try:
                 _ = conf[option.dest] if group is None else conf[group][option.dest]
             except (cfg.Error, ValueError) as error:
-                raise BadConfig("bad-option", f"[{group or 'DEFAULT'}] {option.name}{_plainly(error)}.") from error
+                raise BadConfig("bad-option", f"[{group or 'DEFAULT'}] {option.name}{plainly(error)}.") from error
     return conf
-
-
-def _plainly(error: Exception) -> str:
-    """`` in /etc/cantle/cantle.conf is not acceptable: …`` from oslo.config's message, which names the place in its own notation."""
-    place = re.search(r"detail='([^']+)'", str(error))
-    why = str(error).rpartition(" is not valid: ")[2].rstrip(".")
-    return f"{f' in {place[1]}' if place else ''} is not acceptable: {why}"
 
 
 def _root_url(text: str | None) -> str | None:

@@ -42,6 +42,15 @@ _WHOLE_IF_NOT_OFFERED = cfg.BoolOpt(
     "late, after a boot); true lends it whole, as Cyborg does.",
 )
 
+_ADOPT = cfg.BoolOpt(
+    "adopt_existing_mdevs",
+    default=False,
+    help="Lend mediated devices of an enabled type that somebody else has made and nobody uses, in place of making new ones. They are kept "
+    "when they are given back. Leave it off beside OpenStack or anything else that makes mediated devices for itself.",
+)
+#: Where it may be written; either says yes.
+_ADOPTING = (_CANONICAL, "devices")
+
 #: Options that enable types, by section: the first section is the canonical one.
 ENABLING_OPTIONS: dict[str, tuple[cfg.Opt, ...]] = {
     _CANONICAL: (_VGPU_TYPES,),
@@ -80,6 +89,8 @@ def load(
     """
     conf = files.read(paths, directories)
     conf.register_opt(_WHOLE_IF_NOT_OFFERED, group=_CANONICAL)
+    for section in _ADOPTING:
+        conf.register_opt(_ADOPT, group=section)
     for section, options in ENABLING_OPTIONS.items():
         conf.register_opts(options, group=section)
     try:
@@ -89,13 +100,14 @@ def load(
             for option in options
         ]
         whole = conf[_CANONICAL][_WHOLE_IF_NOT_OFFERED.name]
+        adopt = any(conf[section][_ADOPT.name] for section in _ADOPTING)
         inside = [path for place in directories for path in sorted(glob.glob(f"{glob.escape(place)}/*.conf"))]
         sections = [_section(conf, name, [*paths, *inside]) for name in _type_sections(conf)]
     except (cfg.Error, ValueError) as error:  # a $name that stands for nothing, a word that is no yes or no
         raise BadConfig(
             "config-file-malformed", f"a value in {', '.join([*paths, *directories])} cannot be read: {error}"
         ) from error
-    return build(enablings, sections, whole_if_not_offered=whole, parent_exists=parent_exists)
+    return build(enablings, sections, whole_if_not_offered=whole, adopt=adopt, parent_exists=parent_exists)
 
 
 def _type_sections(conf: cfg.ConfigOpts) -> list[str]:

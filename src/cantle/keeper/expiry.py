@@ -1,15 +1,12 @@
-"""Leases whose time is over are given back, and owners of long gone instances forgotten."""
+"""Leases whose time is over are given back."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection
 
 from cantle.engine.lease import end
-from cantle.store import lease, owner
+from cantle.store import lease
 from cantle.store.database import Database
-
-#: For how long the owner of an instance is remembered after its accelerators were last taken from it: a shelved instance may rest long.
-OWNER_DAYS = 400
 
 
 def sweep(db: Database, most: int = 100) -> int:
@@ -17,11 +14,6 @@ def sweep(db: Database, most: int = 100) -> int:
     with db.read() as connection:
         uuids = lease.expired(connection, most)
     return sum(_end(db, uuid) for uuid in uuids)
-
-
-def forget_owners(db: Database) -> int:
-    """Forget owners not seen for `OWNER_DAYS`; how many."""
-    return db.run(lambda connection: owner.forget(connection, OWNER_DAYS))
 
 
 def _end(db: Database, uuid: str) -> bool:

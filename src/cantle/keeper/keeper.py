@@ -1,6 +1,7 @@
 """The keeper: what must happen without anybody asking. Any number may run on one database.
 
-It sleeps between rounds and does each sweep in its own transactions. Outbox delivery joins here with the events.
+It sleeps between rounds and does each sweep in its own transactions. Events go out beside it, in a thread for each receiver
+(`cantle.keeper.courier`): one that is slow holds up nothing else.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import threading
 import time
 
 from cantle.errors import Unavailable
-from cantle.keeper import deadline, expiry
+from cantle.keeper import deadline, expiry, housekeeping
+from cantle.keeper.host_watch import HostWatch
+from cantle.keeper.housekeeping import Ages
 from cantle.store.database import Database
 
 LOG = logging.getLogger(__name__)
@@ -19,6 +22,8 @@ LOG = logging.getLogger(__name__)
 EVERY_S = 1.0
 #: Between attempts while the database is away.
 AWAY_S = 5.0
+#: Between looks at which hosts are up.
+LOOK_S = 10.0
 #: Between rounds of housekeeping that nobody waits for.
 HOUSEKEEPING_S = 3600.0
 
@@ -28,13 +33,24 @@ class Keeper:
 
     :param stop: set it to end `run` within a moment; a round under way is finished.
     :param every: seconds between rounds.
+    :param ages: how long things are kept.
     """
 
-    def __init__(self, db: Database, *, stop: threading.Event, every: float = EVERY_S) -> None:
+    def __init__(
+        self,
+        db: Database,
+        *,
+        stop: threading.Event,
+        every: float = EVERY_S,
+        ages: Ages = Ages(),  # noqa: B008 - frozen
+    ) -> None:
         self._db = db
         self._stop = stop
         self._every = every
+        self._ages = ages
+        self._hosts = HostWatch()
         self._housekeeping_due = 0.0
+        self._look_due = 0.0
 
     def run(self) -> None:
         """Sweep, sleep, and so on. A database that is away is waited for."""
@@ -58,6 +74,9 @@ class Keeper:
         given_back = expiry.sweep(self._db)
         if given_back:
             LOG.info("keeper: %d leases expired and were given back", given_back)
+        if time.monotonic() >= self._look_due:
+            self._hosts.look(self._db)
+            self._look_due = time.monotonic() + LOOK_S
         if time.monotonic() >= self._housekeeping_due:
-            expiry.forget_owners(self._db)
+            housekeeping.sweep(self._db, self._ages)
             self._housekeeping_due = time.monotonic() + HOUSEKEEPING_S

@@ -172,6 +172,16 @@ _EXPIRE = (
 )
 
 
+#: Nobody has touched it for so long, by the times written on it.
+_LEFT: ColumnElement[bool] = and_(
+    or_(*(arqs.c.state == state for state in sorted(BINDABLE))),
+    arqs.c.lease_id.is_(None),
+    func.coalesce(arqs.c.updated_at, arqs.c.created_at) < database_now(bindparam("ago")),
+)
+_ALL_LEFT = select(arqs.c.id, arqs.c.uuid).where(_LEFT).order_by(arqs.c.id).limit(bindparam("most"))
+_REMOVE_LEFT = delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True)), _LEFT)
+
+
 def by_uuid(connection: Connection, uuid: str) -> Arq | None:
     """One ARQ."""
     row = connection.execute(_BY_UUID, {"uuid": uuid}).first()
@@ -263,6 +273,16 @@ def remove(connection: Connection, ids: Sequence[int]) -> None:
 def remove_of_lease(connection: Connection, lease_id: int) -> None:
     """Delete the ARQs of a lease; their claims stay."""
     connection.execute(delete(arqs).where(arqs.c.lease_id == lease_id))
+
+
+def left(connection: Connection, seconds: float, most: int) -> Sequence[Record]:
+    """id, uuid of ARQs that are bound to nothing and that nobody has touched for so long."""
+    return connection.execute(_ALL_LEFT, {"ago": -seconds, "most": most}).all()
+
+
+def remove_left(connection: Connection, ids: Sequence[int], seconds: float) -> int:
+    """Delete these, as far as they still are so; how many were."""
+    return connection.execute(_REMOVE_LEFT, {"ids": list(ids), "ago": -seconds}).rowcount
 
 
 def overdue(connection: Connection, most: int) -> Sequence[Record]:

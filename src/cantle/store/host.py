@@ -35,6 +35,8 @@ _ALL = select(
     .label("device_count"),
 ).order_by(hosts.c.hostname)
 
+_UP_BY_NAME = select(hosts.c.hostname, UP.label("up"))
+
 _ONE = select(hosts, UP.label("up")).where(hosts.c.hostname == bindparam("hostname"))
 _ONE_LOCKED = _ONE.with_for_update(of=hosts)
 
@@ -57,6 +59,11 @@ _SEEN = update(hosts).where(hosts.c.id == bindparam("host_id")).values(last_seen
 def all_hosts(connection: Connection) -> list[Host]:
     """Every host, by name."""
     return [_host(row) for row in connection.execute(_ALL)]
+
+
+def who_is_up(connection: Connection) -> dict[str, bool]:
+    """Whether each host was heard from lately, by its name."""
+    return {row.hostname: bool(row.up) for row in connection.execute(_UP_BY_NAME)}
 
 
 def find(connection: Connection, hostname: str, *, lock: bool = False) -> Record | None:

@@ -1,0 +1,61 @@
+"""What nobody waits for: requests that were never bound, events that are done with, owners of instances long gone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cantle.store import arq, outbox, owner
+from cantle.store.database import Database
+
+LOG = logging.getLogger("cantle.audit")
+
+#: Deleted in one transaction, so that none holds others up for long.
+AT_ONCE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """How long things are kept.
+
+    :param unbound_hours: requests that are bound to nothing; 0 keeps them for ever.
+    :param event_days: events after their end.
+    :param owner_days: whose an instance was, after its accelerators were taken from it.
+    """
+
+    unbound_hours: float = 24
+    event_days: float = 7
+    owner_days: int = 400
+
+
+def sweep(db: Database, ages: Ages) -> dict[str, int]:
+    """Delete what is old enough; how many of each kind."""
+    return {
+        "requests": reap(db, ages.unbound_hours),
+        "events": db.run(lambda connection: outbox.purge(connection, ages.event_days)),
+        "owners": db.run(lambda connection: owner.forget(connection, ages.owner_days)),
+    }
+
+
+def reap(db: Database, hours: float) -> int:
+    """Delete requests that are bound to nothing (Initial or Unbound, of no lease) and that nobody touched for so many hours.
+
+    Nova leaves such behind when it fails between making and binding them (contract section 7.1 #3). They hold nothing.
+    """
+    if hours == 0:
+        return 0
+    deleted = 0
+    while True:
+        with db.read() as connection:
+            rows = arq.left(connection, hours * 3600.0, AT_ONCE)
+        gone = _remove(db, [row.id for row in rows], hours)
+        if gone:
+            LOG.info("arq.reap %s by the keeper: bound to nothing for %g h", " ".join(row.uuid for row in rows), hours)
+        deleted += gone
+        if len(rows) < AT_ONCE or gone == 0:
+            return deleted
+
+
+def _remove(db: Database, ids: Sequence[int], hours: float) -> int:
+    return db.run(lambda connection: arq.remove_left(connection, ids, hours * 3600.0)) if ids else 0
