@@ -183,6 +183,24 @@ def test_a_unit_that_vanished_while_lent_counts_against_what_is_left(db: Databas
     assert sorted(handles(db)) == ["nvidia-223_0", "nvidia-223_1", "nvidia-223_2"]
 
 
+def test_a_host_that_can_deliver_less_than_it_lent_is_not_asked_for_more(db: Database) -> None:
+    """Two are lent of a card that now makes one: the first that comes back is not free, for the other still takes its place."""
+    host = Host(db)
+    host.report(t4(2))
+    make_profile(db, "pair", [{"resources:VGPU": "2"}])
+    arqs = bound(db, host, profile="pair")
+    host.report(t4(1))
+    keys = {uuid: key for key, (uuid, _) in handles(db).items()}
+    first, second = sorted(arqs, key=lambda arq: keys[str(arq.attach_handle_uuid)])
+    unbind(db, NOVA_FOR_ALICE, [Unbind(first.uuid)])
+    host.obey()
+    assert (capacity_of(db).used, capacity_of(db).free) == (1, 0)
+    unbind(db, NOVA_FOR_ALICE, [Unbind(second.uuid)])
+    host.obey()
+    host.report()
+    assert (capacity_of(db).used, capacity_of(db).free) == (0, 1)
+
+
 def test_a_lent_unit_is_never_changed_under_its_guest(db: Database) -> None:
     host = Host(db)
     host.report(t4(1))
