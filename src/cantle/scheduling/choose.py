@@ -10,7 +10,7 @@ from cantle.errors import NoCapacity
 from cantle.model.profile import Unit, units
 from cantle.scheduling.explain import why_not
 from cantle.scheduling.fit import fit
-from cantle.scheduling.offer import Offer, asks, mismatch
+from cantle.scheduling.offer import Ask, Offer, asks, mismatch
 
 #: Hosts named in a message; the details name more.
 NAMED_IN_MESSAGE = 5
@@ -35,8 +35,9 @@ def choose(profile_name: str, groups: Sequence[Mapping[str, str]], count: int, o
     hosts: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         hosts[offer.hostname].append(offer)
+    distinct = set(wanted)
     for hostname in sorted(hosts, key=lambda name: (_use(hosts[name]), name)):
-        if not all(any(mismatch(ask, offer) is None for offer in hosts[hostname]) for ask in wanted):
+        if not all(any(_serves(ask, offer) for offer in hosts[hostname]) for ask in distinct):
             continue
         chosen = fit(wanted, hosts[hostname])
         if chosen is not None:
@@ -45,7 +46,8 @@ def choose(profile_name: str, groups: Sequence[Mapping[str, str]], count: int, o
                 (unit, offer) for ask, offer in by_group for unit in units(groups) if unit.group_id == ask.group_id
             ]
             return Choice(hosts[hostname][0].host_id, hostname, tuple(paired))
-    raise _no_capacity(profile_name, {name: why_not(wanted, hosts[name]) for name in sorted(hosts)})
+    named = sorted(hosts)[:NAMED_IN_DETAILS]
+    raise _no_capacity(profile_name, {name: why_not(wanted, hosts[name]) for name in named}, len(hosts))
 
 
 def _use(offers: Sequence[Offer]) -> float:
@@ -57,16 +59,21 @@ def _use(offers: Sequence[Offer]) -> float:
     return used / (used + free) if free else 1.0
 
 
-def _no_capacity(profile_name: str, reasons: Mapping[str, str]) -> NoCapacity:
+def _serves(ask: Ask, offer: Offer) -> bool:
+    """Whether an offer would do for an ask if there were no others: most hosts of a full cloud are passed over by this."""
+    return offer.free >= ask.amount and offer.out_of_service is None and mismatch(ask, offer) is None
+
+
+def _no_capacity(profile_name: str, reasons: Mapping[str, str], hosts: int) -> NoCapacity:
     if not reasons:
         return NoCapacity("no-capacity", f"No host offers what profile {profile_name} asks for.", hosts={})
     shown = [f"{name}: {reason}" for name, reason in list(reasons.items())[:NAMED_IN_MESSAGE]]
-    more = len(reasons) - len(shown)
+    more = hosts - len(shown)
     return NoCapacity(
         "no-capacity",
         f"No host can serve profile {profile_name} now. "
         + "; ".join(shown)
         + (f"; and {more} more" if more > 0 else "")
         + ".",
-        hosts=dict(list(reasons.items())[:NAMED_IN_DETAILS]),
+        hosts=dict(reasons),
     )
