@@ -10,6 +10,7 @@ import click
 from oslo_policy import policy as oslo
 
 from cantle.api.policy import Policy
+from cantle.api.routes import AGENT_ROUTES, PUBLIC_ROUTES
 from cantle.api.rules import PUBLIC, RULES, Rule
 from cantle.errors import BadConfig
 from cantle.model.identity import Identity
@@ -32,7 +33,7 @@ def sample() -> None:
     for rule in RULES:
         for line in textwrap.wrap(rule.description, 100):
             click.echo(f"# {line}")
-        for method, path in rule.operations:
+        for method, path in _operations(rule):
             click.echo(f"# {method}  {path}")
         click.echo(f'#"{rule.name}": "{rule.check}"\n')
 
@@ -55,7 +56,7 @@ def matrix(file: str | None) -> None:
     width = max(len(rule.name) for rule in RULES)
     click.echo(" " * width + "".join(f"  {role:7}" for role in ROLES))
     for rule in RULES:
-        if rule.operations:
+        if _operations(rule):
             answers = (policy.allows(rule.name, Identity("x", "x", frozenset({role}))) for role in ROLES)
             click.echo(f"{rule.name:{width}}" + "".join(f"  {'yes' if answer else '-':7}" for answer in answers))
 
@@ -73,11 +74,18 @@ def list_rules() -> list[oslo.RuleDefault]:
     return [_as_oslo(rule) for rule in RULES]
 
 
+def _operations(rule: Rule) -> list[tuple[str, str]]:
+    """The requests a rule guards; none for a building block."""
+    if rule.name == PUBLIC:
+        return []
+    return [(route.method, route.path) for route in (*PUBLIC_ROUTES, *AGENT_ROUTES) if route.rule == rule.name]
+
+
 def _as_oslo(rule: Rule) -> oslo.RuleDefault:
-    if not rule.operations:
+    operations: Any = [{"method": method, "path": path} for method, path in _operations(rule)]
+    if not operations:
         return oslo.RuleDefault(rule.name, rule.check, description=rule.description)
-    operations: Any = [{"method": method, "path": path} for method, path in rule.operations]
-    scopes = ["project"] if rule.scoped and rule.name != PUBLIC else None
+    scopes = ["project"] if rule.scoped else None
     return oslo.DocumentedRuleDefault(rule.name, rule.check, rule.description, operations, scope_types=scopes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import msgspec
@@ -12,7 +12,7 @@ from cantle.api.call import Call
 from cantle.api.query import NoQuery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Route:
     """A request we answer.
 
@@ -33,6 +33,7 @@ class Route:
     path: str
     rule: str
     handler: Callable[[Call], object | None]
+    _: KW_ONLY
     says: str
     query: type[msgspec.Struct] = NoQuery
     body: Any = None

@@ -50,7 +50,7 @@ def _cannot_be_encoded(call: Call) -> object:
 
 def _app(db: Database, handler: Any) -> Frame:
     paths = ("/v2/break", "/v1/break")
-    routes = [Route(method="GET", path=path, rule=PUBLIC, handler=handler, says="Breaks.") for path in paths]
+    routes = [Route("GET", path, PUBLIC, handler, says="Breaks.") for path in paths]
     settings = Settings()
     site = Site(db, settings, Policy(), local_admin, Parking(1))
     return Frame(dispatch.build(routes, site), admission.anyone)

@@ -14,7 +14,7 @@ from tests.stories.world import PEOPLE, World, fresh_database
 from cantle.api import routes
 from cantle.api.policy import Policy
 from cantle.api.route import Route
-from cantle.api.rules import PUBLIC, RULES
+from cantle.api.rules import BUILDING_BLOCKS, PUBLIC, RULES
 from cantle.errors import BadConfig, Forbidden, Unavailable
 from cantle.model.identity import Identity
 
@@ -87,14 +87,14 @@ def test_a_route_lets_in_exactly_those_who_may(route: Route, world: World) -> No
 
 
 @pytest.mark.parametrize("route", [*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES], ids=_id)
-def test_a_route_has_a_rule_that_names_it(route: Route) -> None:
-    guarded = {(rule.name, method, path) for rule in RULES for method, path in rule.operations}
-    assert route.rule == PUBLIC or (route.rule, route.method, route.path) in guarded
+def test_a_route_has_a_rule_that_exists_and_is_made_for_requests(route: Route) -> None:
+    blocks = {rule.name for rule in BUILDING_BLOCKS} - {PUBLIC}
+    assert route.rule in {rule.name for rule in RULES} - blocks
 
 
-def test_a_rule_guards_nothing_but_routes() -> None:
-    known = {(route.method, route.path) for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES)}
-    assert {operation for rule in RULES for operation in rule.operations} <= known
+def test_a_rule_that_guards_no_route_is_a_building_block() -> None:
+    guarding = {route.rule for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES)}
+    assert {rule.name for rule in RULES} - guarding == {rule.name for rule in BUILDING_BLOCKS} - {PUBLIC}
 
 
 def test_public_routes_are_documents_and_health_and_nothing_else() -> None:

@@ -19,10 +19,10 @@ from cantle.api.settings import Settings
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """One host with two cards, a profile, and two places for requests that wait."""
+    """Two hosts, a profile, and two places for requests that wait."""
     db = fresh_database(tmp_path)
     world = World(db, Settings(parked_slots=2))
-    for host, report in HOSTS["two-cards"].items():
+    for host, report in HOSTS["two-hosts"].items():
         world.call("PUT", f"/v1/hosts/{host}/inventory", body=report, agent=True)
     world.call("POST", "/v2/device_profiles", body=[{"name": "vgpu", "groups": [{"resources:VGPU": "1"}]}])
     yield world
@@ -56,21 +56,27 @@ def work(world: World, generation: int, wait: int = 60, host: str = "h1") -> fal
     return world.call("GET", f"/v1/hosts/{host}/work?generation={generation}&wait={wait}", agent=True)
 
 
+def lease(world: World) -> str:
+    """A new lease on h1."""
+    uuid: str = world.call("POST", "/v1/leases", body={"profile": "vgpu", "host": "h1"}).json["uuid"]
+    return uuid
+
+
 def test_an_agent_that_waits_hears_of_new_work_at_once(world: World, threads: ThreadPoolExecutor) -> None:
-    now = work(world, 0).json["generation"]
+    now = work(world, 0, wait=0).json["generation"]
     waiting = threads.submit(work, world, now)
     until(lambda: parked(world) == 1)
-    world.call("POST", "/v1/leases", body={"profile": "vgpu"})
+    lease(world)
     answer = waiting.result(20)
     assert answer.json["generation"] > now
     assert len(answer.json["wanted"]) == 1
 
 
 def test_one_who_waits_for_a_lease_is_told_when_it_is_ready(world: World, threads: ThreadPoolExecutor) -> None:
-    lease = world.call("POST", "/v1/leases", body={"profile": "vgpu"}).json["uuid"]
-    waiting = threads.submit(world.call, "GET", f"/v1/leases/{lease}?wait=60")
+    uuid = lease(world)
+    waiting = threads.submit(world.call, "GET", f"/v1/leases/{uuid}?wait=60")
     until(lambda: parked(world) == 1)
-    wanted = work(world, 0).json
+    wanted = work(world, 0, wait=0).json
     results: list[dict[str, Any]] = [{"uuid": unit["uuid"], "outcome": "ready"} for unit in wanted["wanted"]]
     body = {"agent_start": "s1", "generation": wanted["generation"], "results": results}
     assert world.call("POST", "/v1/hosts/h1/results", body=body, agent=True).status_code == 204
@@ -80,41 +86,25 @@ def test_one_who_waits_for_a_lease_is_told_when_it_is_ready(world: World, thread
 def test_when_all_places_are_taken_the_next_is_sent_away_and_a_place_that_is_left_is_free(
     world: World, threads: ThreadPoolExecutor
 ) -> None:
-    hosts = ("h1", "h2", "h3")
-    for host in hosts[1:]:
-        world.call("PUT", f"/v1/hosts/{host}/inventory", body=HOSTS["two-cards"]["h1"], agent=True)
-    now = {host: work(world, 0, host=host).json["generation"] for host in hosts}
-    waiting = [threads.submit(work, world, now[host], host=host) for host in hosts[:2]]
+    now = work(world, 0, wait=0).json["generation"]
+    first = threads.submit(work, world, now)
+    until(lambda: parked(world) == 1)
+    threads.submit(work, world, work(world, 0, wait=0, host="h2").json["generation"], host="h2")
     until(lambda: parked(world) == 2)
-    turned_away = work(world, now["h3"], host="h3")
+    turned_away = work(world, now)
     assert (turned_away.status_code, turned_away.headers["x-cantle-error-code"]) == (503, "no-waiting-place")
     assert RETRY_AFTER[0] <= int(turned_away.headers["retry-after"]) <= RETRY_AFTER[1]
-    assert work(world, now["h3"] - 1, wait=0, host="h3").status_code == 200
-    for host in hosts[:2]:
-        world.call("POST", "/v1/leases", body={"profile": "vgpu", "host": host})
-    assert [answer.result(20).status_code for answer in waiting] == [200, 200]
-    later = threads.submit(work, world, now["h3"], host="h3")
+    assert work(world, now, wait=0).status_code == 200
+    lease(world)
+    now = first.result(20).json["generation"]
     until(lambda: parked(world) == 1)
+    threads.submit(work, world, now)
+    until(lambda: parked(world) == 2)
     world.db.wakeups.stop()
-    assert later.result(20).status_code == 200
-
-
-def test_the_newest_call_of_a_host_ends_its_earlier_one_and_needs_no_second_place(
-    world: World, threads: ThreadPoolExecutor
-) -> None:
-    now = work(world, 0).json["generation"]
-    given_up = threads.submit(work, world, now)
-    until(lambda: parked(world) == 1)
-    for _ in range(5):  # more often than there are places
-        given_up, earlier = threads.submit(work, world, now), given_up
-        assert earlier.result(20).json["generation"] == now
-    assert parked(world) == 1
-    world.call("POST", "/v1/leases", body={"profile": "vgpu"})
-    assert given_up.result(20).json["generation"] > now
 
 
 def test_a_server_that_stops_answers_all_who_wait(world: World, threads: ThreadPoolExecutor) -> None:
-    now = work(world, 0).json["generation"]
+    now = work(world, 0, wait=0).json["generation"]
     waiting = threads.submit(work, world, now)
     until(lambda: parked(world) == 1)
     world.db.wakeups.stop()
