@@ -19,9 +19,9 @@ from cantle.api.settings import Settings
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    """Two hosts, a profile, and two places for requests that wait."""
+    """Two hosts, a profile, and one place for requests that wait."""
     db = fresh_database(tmp_path)
-    world = World(db, Settings(parked_slots=2))
+    world = World(db, Settings(parked_slots=1))
     for host, report in HOSTS["two-hosts"].items():
         world.call("PUT", f"/v1/hosts/{host}/inventory", body=report, agent=True)
     world.call("POST", "/v2/device_profiles", body=[{"name": "vgpu", "groups": [{"resources:VGPU": "1"}]}])
@@ -86,21 +86,33 @@ def test_one_who_waits_for_a_lease_is_told_when_it_is_ready(world: World, thread
 def test_when_all_places_are_taken_the_next_is_sent_away_and_a_place_that_is_left_is_free(
     world: World, threads: ThreadPoolExecutor
 ) -> None:
-    now = work(world, 0, wait=0).json["generation"]
+    now, other = (work(world, 0, wait=0, host=host).json["generation"] for host in ("h1", "h2"))
     first = threads.submit(work, world, now)
     until(lambda: parked(world) == 1)
-    threads.submit(work, world, work(world, 0, wait=0, host="h2").json["generation"], host="h2")
-    until(lambda: parked(world) == 2)
-    turned_away = work(world, now)
+    turned_away = work(world, other, host="h2")
     assert (turned_away.status_code, turned_away.headers["x-cantle-error-code"]) == (503, "no-waiting-place")
     assert RETRY_AFTER[0] <= int(turned_away.headers["retry-after"]) <= RETRY_AFTER[1]
-    assert work(world, now, wait=0).status_code == 200
+    assert work(world, other, wait=0, host="h2").status_code == 200
     lease(world)
-    now = first.result(20).json["generation"]
+    first.result(20)
+    second = threads.submit(work, world, other, host="h2")
     until(lambda: parked(world) == 1)
-    threads.submit(work, world, now)
-    until(lambda: parked(world) == 2)
     world.db.wakeups.stop()
+    assert second.result(20).status_code == 200
+
+
+def test_an_agent_that_comes_again_needs_no_second_place_and_ends_its_earlier_call(
+    world: World, threads: ThreadPoolExecutor
+) -> None:
+    """It was restarted, say, and the server has not noticed that the earlier connection is dead."""
+    now = work(world, 0, wait=0).json["generation"]
+    earlier = threads.submit(work, world, now)
+    until(lambda: parked(world) == 1)
+    later = threads.submit(work, world, now)
+    assert earlier.result(20).json["generation"] == now
+    until(lambda: parked(world) == 1)
+    lease(world)
+    assert later.result(20).json["generation"] > now
 
 
 def test_a_server_that_stops_answers_all_who_wait(world: World, threads: ThreadPoolExecutor) -> None:
