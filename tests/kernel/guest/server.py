@@ -51,10 +51,11 @@ class Server:
             connection.close()
         return response.status, json.loads(data) if data else None
 
-    def stop(self) -> int:
-        """Ends it as systemd would; its exit code."""
-        self._process.send_signal(signal.SIGTERM)
-        return self._end()
+    def stop(self) -> None:
+        """Ends it as systemd would. Fails if it does not end well; does nothing if it has been killed."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            assert self._end() == 0
 
     def kill(self) -> None:
         """Ends it as a crash would."""

@@ -58,4 +58,4 @@ def until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> No
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what}: not within {seconds:.0f} s"
-        time.sleep(0.05)
+        time.sleep(0.1)

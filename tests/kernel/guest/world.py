@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernel.guest import sysfs
-from tests.kernel.guest.command import cantle, run
 from tests.kernel.guest.server import Server
 
 
@@ -50,28 +49,34 @@ class World:
         """Makes a device profile of one group."""
         assert self.server.call("POST", "/v2/device_profiles", [{"name": name, "groups": [group]}])[0] == 201
 
-    def lend(self, profile: str, *options: str) -> dict[str, Any]:
-        """An active lease, made with the command."""
-        lease = cantle("lease", "create", profile, "--wait", *options)
-        assert lease["state"] == "active"
-        return dict(lease)
+    def lend(self, profile: str, **wishes: object) -> dict[str, Any]:
+        """An active lease. ``wishes`` are fields of the body, such as ``count``."""
+        status, lease = self.server.call("POST", "/v1/leases", {"profile": profile, **wishes})
+        assert status == 201
+        return self.wait_for(lease, "active")
+
+    def release(self, lease: dict[str, Any]) -> None:
+        """Asks for a lease's release; its units are taken back later."""
+        assert self.server.call("POST", f"/v1/leases/{lease['uuid']}/release")[0] == 202
 
     def give_back(self, lease: dict[str, Any]) -> None:
-        """Releases a lease with the command; returns when the host has taken everything back."""
-        run("lease", "release", lease["uuid"], "--wait", "--timeout", "60")
+        """Releases a lease; returns when the host has taken everything back."""
+        self.release(lease)
+        self.wait_for(lease, "released")
 
     def give_back_all(self) -> None:
         """Releases every lease there is, whatever state it is in; returns when nothing is lent any more."""
         status, answer = self.server.call("GET", "/v1/leases")
         assert status == 200
         for lease in answer["leases"]:
-            self.server.call("POST", f"/v1/leases/{lease['uuid']}/release")
+            self.release(lease)
         for lease in answer["leases"]:
             self.wait_for(lease, "released")
 
-    def wait_for(self, lease: dict[str, Any], state: str) -> None:
-        """Returns when the lease is in this state."""
+    def wait_for(self, lease: dict[str, Any], state: str) -> dict[str, Any]:
+        """The lease once it is in this state."""
         sysfs.until(lambda: self.lease(lease)["state"] == state, f"lease {lease['uuid']} is {state}")
+        return self.lease(lease)
 
 
 def handles(lease: dict[str, Any]) -> list[str]:

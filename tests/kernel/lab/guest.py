@@ -168,7 +168,7 @@ def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) ->
             "-machine",
             "q35,vmport=off",
             "-accel",
-            "tcg,thread=multi,tb-size=256",
+            "tcg,thread=multi,tb-size=1024",
             "-cpu",
             "max",
             "-smp",
