@@ -60,8 +60,7 @@ class Lab:
         made = subprocess.run(["bash", str(setup)], stdout=subprocess.PIPE, text=True, check=True)
         folder = Path(made.stdout.strip())
         lab = cls(folder, folder.parent / "results")
-        lab._lock = (folder.parent / "running").open("w")
-        fcntl.flock(lab._lock, fcntl.LOCK_EX)  # a second run in the same checkout waits for its turn
+        lab._take_turn()
         shutil.rmtree(lab.results, ignore_errors=True)
         lab.results.mkdir()
         with lab.keep.open("wb") as disk:
@@ -70,6 +69,15 @@ class Lab:
         for code in ("src", "tests"):  # to spare the guest's slow processor; what cannot be compiled is pytest's to say
             subprocess.run([sys.executable, "-m", "compileall", "-qq", str(checkout / code)], check=False)
         return lab
+
+    def _take_turn(self) -> None:
+        """One run at a time in one lab: a second one waits here. The lock ends with the process."""
+        self._lock = (self.folder.parent / "running").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sys.stderr.write("lab: another run uses this lab; waiting for its end\n")
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
 
 
 class Guest:
