@@ -120,9 +120,14 @@ def _verdict(status: int, retry_after: str) -> Verdict:
 
 @contextlib.contextmanager
 def _ended_after(sock: socket.socket, seconds: float) -> Iterator[None]:
-    """Cut the connection after so long: a timeout of a socket begins anew with each byte that a slow receiver sends."""
+    """Cut the connection after so long: a timeout of a socket begins anew with each byte that a slow receiver sends.
+
+    :raises TimeoutError: it was cut, whatever could be read until then.
+    """
+    late = threading.Event()
 
     def cut() -> None:
+        late.set()
         with contextlib.suppress(OSError):
             sock.shutdown(socket.SHUT_RDWR)
 
@@ -133,3 +138,5 @@ def _ended_after(sock: socket.socket, seconds: float) -> Iterator[None]:
         yield
     finally:
         timer.cancel()
+    if late.is_set():
+        raise TimeoutError(f"it did not answer within {seconds:g} s")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -86,7 +86,8 @@ def listening() -> Iterator[Listener]:
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(encoded)))
             self.end_headers()
-            self.wfile.write(encoded)
+            with suppress(OSError):  # whoever asked has seen enough
+                self.wfile.write(encoded)
 
         def _misbehave(self, how: str) -> None:
             self.close_connection = True
@@ -94,11 +95,9 @@ def listening() -> Iterator[Listener]:
                 listener.over.wait(30)
             elif how == DRIP:
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
-                try:
+                with suppress(OSError):
                     while not listener.over.wait(0.02):
                         self.wfile.write(b"x")
-                except OSError:
-                    return
 
         def log_message(self, format: str, *args: Any) -> None:
             """Quiet."""
