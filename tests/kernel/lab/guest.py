@@ -65,7 +65,7 @@ class Lab:
         lab.results.mkdir()
         with lab.keep.open("wb") as disk:
             disk.truncate(_KEEP_BYTES)
-        subprocess.run(["mkfs.ext4", "-q", "-F", str(lab.keep)], check=True)
+        subprocess.run(["/sbin/mkfs.ext4", "-q", "-F", str(lab.keep)], check=True)
         for code in ("src", "tests"):  # to spare the guest's slow processor; what cannot be compiled is pytest's to say
             subprocess.run([sys.executable, "-m", "compileall", "-qq", str(checkout / code)], check=False)
         return lab

@@ -7,7 +7,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 store=$(realpath -m "${CANTLE_LAB_DIR:-$here/../../../.lab}")
-export DEBIAN_FRONTEND=noninteractive LC_ALL=C
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
 
 say() { printf 'lab: [%3ds] %s\n' "$SECONDS" "$*" >&2; }
 fail() { say "$*"; exit 1; }
