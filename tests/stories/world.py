@@ -7,7 +7,9 @@ client can reach. What tokens do instead is tested with Keystone itself.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -62,9 +64,16 @@ PERSON = "cantle.test.person"
 
 def fresh_database(directory: Path) -> Database:
     """A migrated SQLite database."""
-    url = f"sqlite:///{directory}/cantle.db"
-    upgrade(url)
-    return Database.open(url)
+    (directory / "cantle.db").write_bytes(_migrated())
+    return Database.open(f"sqlite:///{directory}/cantle.db")
+
+
+@functools.cache
+def _migrated() -> bytes:
+    """The file of an empty database with the newest schema. The migrations themselves have tests of their own."""
+    with tempfile.TemporaryDirectory() as directory:
+        upgrade(f"sqlite:///{directory}/cantle.db")
+        return (Path(directory) / "cantle.db").read_bytes()
 
 
 class World:

@@ -32,15 +32,26 @@ def decoder(kind: Any) -> Decode:
         if not raw.strip():
             raise BadRequest("body-missing", "The request needs a JSON body and has none.")
         _refuse_ambiguous(raw)
-        return _decoded(decode, raw)
+        content = _decoded(decode, raw)
+        _refuse_nul(raw)
+        return content
 
     return checked
 
 
 def trusted_decoder(kind: Any) -> Decode:
-    """As :func:`decoder`, for agents' reports: megabytes, from our own encoder, so read only once."""
+    """As :func:`decoder`, for agents' reports: megabytes, from our own encoder, so read only once.
+
+    It raises :class:`BadRequest`: ``body-not-json``, ``body-nul``, ``body-too-deep``, ``body-not-acceptable``.
+    """
     decode = msgspec.json.Decoder(kind).decode
-    return lambda raw: _decoded(decode, raw)
+
+    def checked(raw: bytes) -> Any:
+        content = _decoded(decode, raw)
+        _refuse_nul(raw)
+        return content
+
+    return checked
 
 
 def read(request: falcon.Request, limit: int) -> bytes:
@@ -110,14 +121,18 @@ def _decoded(decode: Decode, raw: bytes) -> Any:
 
 
 def _refuse_ambiguous(raw: bytes) -> None:
-    """What a JSON reader may take either way, or a database not at all: duplicate keys, NUL characters, endless nesting."""
+    """What one JSON reader takes this way and another that way: duplicate keys, endless nesting, numbers that are none."""
     if _depth(raw) > DEPTH:
         raise BadRequest("body-too-deep", f"The body nests deeper than {DEPTH} levels.")
     try:
-        content = json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
+        json.loads(raw, object_pairs_hook=_unique, parse_constant=_no_constant)
     except ValueError as error:
         raise BadRequest("body-not-json", f"The body is not in valid JSON: {error}.") from error
-    if b"\\u0000" in raw and _has_nul(content):
+
+
+def _refuse_nul(raw: bytes) -> None:
+    """In JSON a NUL is always written as ``\\u0000``; whether that stands for one shows only when it is read."""
+    if b"\\u0000" in raw and _has_nul(msgspec.json.decode(raw)):
         raise BadRequest("body-nul", "The body has a NUL character (\\u0000) in a text; no text here may contain one.")
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from cantle.api import body, fault, links, microversion, query, request_id
 from cantle.api.call import Call, Site
+from cantle.api.identity import IDENTITY
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
 from cantle.errors import BadRequest, CantleError, MethodNotAllowed, NotFound
@@ -60,6 +61,7 @@ def _responder(route: Route, site: Site) -> Any:
     def respond(request: falcon.Request, response: falcon.Response, **params: str) -> None:
         environ = request.env
         who = _NOBODY if route.rule == PUBLIC else site.identify(environ)
+        environ[IDENTITY] = who
         minor = _negotiate(environ, response) if route.is_v2 else 0
         site.policy.check(route.rule, who)
         _refuse_nul(params)

@@ -9,12 +9,14 @@ from typing import Any
 
 from cantle.api import fault, request_id
 from cantle.api.admission import Admit
+from cantle.api.identity import IDENTITY
 from cantle.api.logs import REQUEST_ID
 from cantle.errors import CantleError
 
 WsgiApp = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 _log = logging.getLogger(__name__)
+_HEALTH = frozenset({"/healthz", "/readyz", "/healthcheck"})
 _access = logging.getLogger("cantle.api.access")
 
 
@@ -57,13 +59,24 @@ def _refuse(environ: dict[str, Any], start: Any, error: CantleError, name: str) 
 
 
 def _log_access(environ: dict[str, Any], status: str, seconds: float) -> None:
-    method, path = environ["REQUEST_METHOD"], environ.get("PATH_INFO", "")
+    method, path, who = environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), environ.get(IDENTITY)
     milliseconds = round(seconds * 1000, 1)
-    _access.info(
-        "%s %s %s %sms",
+    # Health is asked for every few seconds, by every load balancer.
+    _access.log(
+        logging.DEBUG if path in _HEALTH else logging.INFO,
+        "%s %s %s %sms user %s project %s",
         method,
         path,
         status[:3],
         milliseconds,
-        extra={"method": method, "path": path, "status": int(status[:3]), "duration_ms": milliseconds},
+        who and (who.user_id or None),
+        who and who.project_id,
+        extra={
+            "method": method,
+            "path": path,
+            "status": int(status[:3]),
+            "duration_ms": milliseconds,
+            "user_id": who and (who.user_id or None),
+            "project_id": who and who.project_id,
+        },
     )

@@ -10,6 +10,9 @@ from cantle.api.request_id import ENVIRON
 from cantle.errors import Unauthorized
 from cantle.model.identity import LOCAL_ADMIN, Identity
 
+#: Where the caller stands in a WSGI environment once known, for the log.
+IDENTITY = "cantle.identity"
+
 
 def local_admin(environ: dict[str, Any]) -> Identity:
     """The caller where nobody is asked. Headers that name users or roles are never looked at."""

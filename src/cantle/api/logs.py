@@ -27,6 +27,19 @@ class RequestIdFilter(logging.Filter):
         return True
 
 
+class TextFormatter(logging.Formatter):
+    """One line an event, a traceback below it. What a client put into a path or a name never makes a line of its own."""
+
+    def __init__(self) -> None:
+        super().__init__(_TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """The line, with what is not printable escaped."""
+        if not record.message.isprintable():
+            record.message = record.message.encode("unicode_escape").decode()
+        return super().formatMessage(record)
+
+
 class JsonFormatter(logging.Formatter):
     """One JSON object a line: ``time`` (UTC), ``level``, ``logger``, ``message``, ``request_id``, ``process``, extras, ``traceback``."""
 
@@ -52,7 +65,7 @@ def configure(*, as_json: bool, level: str = "INFO") -> None:
     """Send all logs of this process to standard error, in place of earlier handlers. For composition roots only."""
     handler = logging.StreamHandler()
     handler.addFilter(RequestIdFilter())
-    handler.setFormatter(JsonFormatter() if as_json else logging.Formatter(_TEXT))
+    handler.setFormatter(JsonFormatter() if as_json else TextFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)

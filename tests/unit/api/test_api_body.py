@@ -121,6 +121,16 @@ def test_a_body_at_the_limit_is_read_and_one_byte_more_is_not(world: World) -> N
     assert (answer.status_code, answer.headers["x-cantle-error-code"]) == (413, "body-too-large")
 
 
+def test_an_agents_report_may_hold_no_nul_either(world: World) -> None:
+    """PostgreSQL could not keep it, and the host's reports would fail for ever."""
+    report = b'{"agent_start": "s", "digest": "d\\u0000", "devices": []}'
+    answer = world.call("PUT", "/v1/hosts/h1/inventory", raw=report, agent=True)
+    assert (answer.status_code, answer.headers["x-cantle-error-code"]) == (400, "body-nul")
+    assert (
+        world.call("PUT", "/v1/hosts/h1/inventory", raw=report.replace(b"\\u", b"\\\\u"), agent=True).status_code == 200
+    )
+
+
 def test_agents_have_a_limit_of_their_own(world: World) -> None:
     report = {"agent_start": "s", "digest": "d", "devices": []}
     path = "/v1/hosts/h1/inventory"

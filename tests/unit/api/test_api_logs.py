@@ -52,6 +52,22 @@ def test_the_request_at_work_is_named() -> None:
     assert json.loads(logs.JsonFormatter().format(record("x")))["request_id"] == "-"
 
 
+@given(st.text(min_size=1))
+def test_nothing_in_a_message_makes_a_line_of_its_own(message: str) -> None:
+    """A path with an encoded line break would otherwise forge an entry."""
+    line = logs.TextFormatter().format(record("GET %s", message))
+    assert len(line.splitlines()) == 1
+    assert line.isprintable()
+
+
+def test_a_traceback_follows_its_line() -> None:
+    try:
+        _ = 1 / int("0")
+    except ZeroDivisionError:
+        text = logs.TextFormatter().format(record("failed", exc_info=sys.exc_info()))
+    assert text.splitlines()[-1] == "ZeroDivisionError: division by zero"
+
+
 @pytest.mark.parametrize("as_json", [True, False])
 def test_the_process_logs_to_standard_error(as_json: bool, capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()

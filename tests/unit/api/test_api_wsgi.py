@@ -78,6 +78,7 @@ def test_a_directory_of_files_overrides_the_file(config: Path) -> None:
     assert (access["method"], access["path"], access["status"]) == ("GET", "/v2/devices", 200)
     assert access["request_id"].startswith("req-")
     assert access["duration_ms"] >= 0
+    assert (access["user_id"], access["project_id"]) == ("local", "00000000-0000-0000-0000-000000000000")
 
 
 def test_a_database_that_is_not_migrated_is_not_ready_but_the_process_is_up(tmp_path: Path) -> None:
@@ -154,6 +155,18 @@ def test_a_configuration_that_was_mended_is_taken_at_the_next_request(
     local = {"Host": "127.0.0.1"}
     assert falcon.testing.simulate_get(app, "/healthz", remote_addr="127.0.0.1", headers=local).status_code == 200
     assert app.load() is app.load()
+
+
+def test_without_keystone_nothing_of_it_is_loaded(config: Path) -> None:
+    """Nor an HTTP client, nor Alembic: each costs start-up time and memory."""
+    code = (
+        ASK
+        + "print([name for name in ('keystonemiddleware', 'webob', 'requests', 'alembic') if name in sys.modules], file=sys.stderr)"
+    )
+    env = {**os.environ, "CANTLE_CONFIG": str(config)}
+    command = [sys.executable, "-c", code, "application", "/v2/devices"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "[]"
 
 
 def test_the_policy_file_lies_beside_the_configuration(config: Path) -> None:
