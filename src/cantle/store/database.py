@@ -18,7 +18,10 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from cantle.errors import Unavailable
 from cantle.model.event import Channel, Outlets
 from cantle.store import engines
+from cantle.store.ears import Ears, NoEars
 from cantle.store.faults import LookAgain, is_contention, translated, unusable_value
+from cantle.store.listening import Listening
+from cantle.store.polling import Polling
 from cantle.store.revision import HEAD
 from cantle.store.wakeups import Wakeups
 
@@ -29,8 +32,8 @@ _TRIES = 20
 _WAKE = "cantle.wake"
 _OUTLETS = "cantle.outlets"
 
-#: Without a hint, how long one who waits sleeps at most. On SQLite all writers are in this process and hints are not lost, save in
-#: accidents; elsewhere other processes write.
+#: Without a hint, how long one who waits sleeps at most, unless something watches for him (`cantle.store.ears`). On SQLite all writers
+#: are in this process and hints are not lost, save in accidents; elsewhere other processes write.
 _LOOK_AGAIN_S = {"sqlite": 5.0, "postgresql": 0.25, "mysql": 0.25, "mariadb": 0.25}
 
 
@@ -47,9 +50,10 @@ class Database:
         self.outlets = outlets
         self.where = engines.shown(url)
         self.dialect = url.get_backend_name()
-        self.wakeups = Wakeups(_LOOK_AGAIN_S[self.dialect])
         self._reader = engines.reader(url)
         self._writer = engines.writer(url)
+        self._ears = self._hearing(url)
+        self.wakeups = Wakeups(_LOOK_AGAIN_S[self.dialect], lambda: self._ears.start(self.wakeups))
         self._one_writer = threading.Lock() if self.dialect == "sqlite" else contextlib.nullcontext()
 
     @classmethod
@@ -92,6 +96,8 @@ class Database:
             connection.info[_WAKE] = topics
             connection.info[_OUTLETS] = self.outlets
             yield connection
+            if topics:
+                self._ears.tell(connection, topics)
         self.wakeups.signal(topics)
 
     def run(self, work: Callable[[Connection], T]) -> T:
@@ -114,14 +120,15 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[list[str]]:
-        """The SQL sent while the block runs, for tests that count it. BEGIN, PRAGMA and the like are not in it."""
+        """The SQL sent while the block runs, for tests that count it. BEGIN, PRAGMA and the like are not in it, nor is the wake-up that
+        goes out with a COMMIT."""
         sent: list[str] = []
 
         def note(_connection: object, _cursor: object, statement: str, *_rest: Any) -> None:
             if (
                 not statement.lstrip()
                 .upper()
-                .startswith(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA"))
+                .startswith(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA", "SELECT PG_NOTIFY"))
             ):
                 sent.append(statement)
 
@@ -136,8 +143,18 @@ class Database:
     def close(self) -> None:
         """Wake everybody who waits and give all connections back."""
         self.wakeups.stop()
+        self._ears.stop()
         self._reader.dispose()
         self._writer.dispose()
+
+    def _hearing(self, url: URL) -> Ears:
+        """How this process learns of what others write."""
+        if self.dialect == "postgresql":
+            _, arguments = self._reader.dialect.create_connect_args(url)
+            return Listening(dict(arguments))
+        if self.dialect in ("mysql", "mariadb"):
+            return Polling(self.read)
+        return NoEars()
 
     @contextmanager
     def _translating(self) -> Iterator[None]:

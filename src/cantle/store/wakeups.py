@@ -1,7 +1,8 @@
 """Wake-ups: hints that something may have changed, never data. Register the waiter first, then read; a hint in between is kept.
 
 A hint can be lost (another process wrote, the server was restarted), so everybody who waits also looks again by himself after
-`Wakeups.look_again_s` seconds.
+`Wakeups.look_again_s` seconds, or after `COVERED_S` where something else watches for what other processes write: see
+`cantle.store.listening` and `cantle.store.polling`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+
+#: How long one who waits for a covered topic sleeps at most.
+COVERED_S = 5.0
 
 
 class Waiter:
@@ -19,14 +23,15 @@ class Waiter:
     `overtaken` is true once another came who waits in his place: then he should answer with what he has.
     """
 
-    def __init__(self, wakeups: Wakeups) -> None:
+    def __init__(self, wakeups: Wakeups, topic: str) -> None:
         self.overtaken = False
         self._wakeups = wakeups
+        self._topic = topic
         self._rung = threading.Event()
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a hint, at most that long and at most `Wakeups.look_again_s`. True when one came."""
-        rung = self._rung.wait(max(0.0, min(seconds, self._wakeups.look_again_s)))
+        """Wait for a hint, at most that long, and not so long that one who gets no hints would be late. True when one came."""
+        rung = self._rung.wait(max(0.0, min(seconds, self._wakeups.look_again(self._topic))))
         self._rung.clear()
         return rung
 
@@ -39,10 +44,15 @@ class Wakeups:
     """Who waits for which topic, in this process. Topics are words such as ``host/compute-1`` and ``lease/<uuid>``.
 
     :param look_again_s: how long one waits at most without a hint; short where other processes write to the same database.
+    :param begin: called once, when somebody waits for the first time.
+
+    ``covered``: beginnings of the topics of which hints come from other processes too, at the moment.
     """
 
-    def __init__(self, look_again_s: float) -> None:
+    def __init__(self, look_again_s: float, begin: Callable[[], None] = lambda: None) -> None:
         self.look_again_s = look_again_s
+        self.covered: tuple[str, ...] = ()
+        self._begin: Callable[[], None] | None = begin
         self._lock = threading.Lock()
         self._waiters: dict[str, set[Waiter]] = defaultdict(set)
         self._stopped = False
@@ -58,10 +68,13 @@ class Wakeups:
 
         :param alone: whoever waits for the topic already is overtaken.
         """
-        waiter = Waiter(self)
+        waiter = Waiter(self, topic)
         with self._lock:
+            begin, self._begin = self._begin, None
             overtaken = list(self._waiters[topic]) if alone else []
             self._waiters[topic].add(waiter)
+        if begin is not None:
+            begin()
         for other in overtaken:
             other.overtaken = True
             other.ring()
@@ -73,6 +86,15 @@ class Wakeups:
                 if not self._waiters[topic]:
                     del self._waiters[topic]
 
+    def look_again(self, topic: str) -> float:
+        """How long one who waits for this topic sleeps at most."""
+        return COVERED_S if topic.startswith(self.covered) else self.look_again_s
+
+    def waited_for(self, beginning: str) -> list[str]:
+        """The topics that begin so and that somebody waits for."""
+        with self._lock:
+            return [topic for topic in self._waiters if topic.startswith(beginning)]
+
     def signal(self, topics: Iterable[str]) -> None:
         """Ring all who wait for one of the topics."""
         with self._lock:
@@ -83,6 +105,10 @@ class Wakeups:
     def stop(self) -> None:
         """Ring everybody and from now on say so in `stopped`. Parked requests end; nothing starts to wait again."""
         self._stopped = True
+        self.ring_all()
+
+    def ring_all(self) -> None:
+        """Ring everybody: hints may have been lost."""
         with self._lock:
             ringing = [waiter for waiters in self._waiters.values() for waiter in waiters]
         for waiter in ringing:

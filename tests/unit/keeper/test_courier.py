@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import update
-from tests.databases import postgres_url
+from tests.databases import server_url
 from tests.unit.engine.cloud import NOVA_FOR_ALICE
 from tests.unit.keeper.conftest import Cloud, until
 
@@ -112,9 +112,8 @@ def test_of_many_keepers_one_sends_each_event_and_the_order_is_kept(cloud: Cloud
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_what_a_killed_keeper_had_claimed_is_sent_by_another_once_its_time_is_over(cloud: Cloud, when: str) -> None:
     arq = cloud.bound()
-    url = f"sqlite:///{cloud.directory / 'cantle.db'}" if cloud.db.dialect == "sqlite" else postgres_url()
-    if cloud.db.dialect == "mariadb":
-        pytest.skip("the child needs the URL of the server, which only these two have here")
+    kind = cloud.db.dialect
+    url = f"sqlite:///{cloud.directory / 'cantle.db'}" if kind == "sqlite" else server_url(kind)
     done = subprocess.run(
         [sys.executable, "-m", "tests.unit.keeper.doomed", url, "3600", when],
         capture_output=True,

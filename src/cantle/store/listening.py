@@ -1,0 +1,115 @@
+"""PostgreSQL: wake-ups by LISTEN and NOTIFY. NOTIFY is sent inside the transaction, so it rings if and when that is committed.
+
+One connection and one thread per process listen, from the first time that somebody waits. It needs a connection of its own for as long
+as the process lives: behind PgBouncer in transaction mode nothing is heard, and waiters look again every `COVERED_S` seconds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import random
+import selectors
+import threading
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, text
+
+from cantle.model import uuids
+from cantle.store.wakeups import Wakeups
+
+if TYPE_CHECKING:
+    import psycopg
+
+LOG = logging.getLogger(__name__)
+
+CHANNEL = "cantle"
+#: PostgreSQL takes payloads of up to 8000 bytes.
+_LONGEST = 7000
+_NOTIFY = text(f"SELECT pg_notify('{CHANNEL}', :payload)")
+#: Seconds between attempts to connect again, at most.
+_PAUSE_S = 2.0
+#: A network that drops idle connections in silence is noticed within about a minute.
+_KEEPALIVE = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
+
+
+class Listening:
+    """Ears on PostgreSQL.
+
+    :param arguments: for ``psycopg.connect``.
+    """
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self._arguments = {"connect_timeout": 10, "application_name": "cantle-listen", **_KEEPALIVE, **arguments}
+        #: What is ours in what we hear: our own waiters were rung already.
+        self._sender = uuids.new()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._wake_fd = -1
+
+    def start(self, wakeups: Wakeups) -> None:
+        """Listen in a thread of its own."""
+        heard, self._wake_fd = os.pipe()
+        self._thread = threading.Thread(target=self._run, args=(wakeups, heard), name="wake-ups", daemon=True)
+        self._thread.start()
+
+    def tell(self, connection: Connection, topics: Iterable[str]) -> None:
+        """NOTIFY, in as few messages as the topics fit in."""
+        for payload in _packed(sorted(topics)):
+            connection.execute(_NOTIFY, {"payload": f"{self._sender} {payload}"})
+
+    def stop(self) -> None:
+        """End the thread and close the connection."""
+        self._stop.set()
+        if self._thread is not None:
+            os.write(self._wake_fd, b"x")
+            self._thread.join(10)
+            os.close(self._wake_fd)
+            self._thread = None
+
+    def _run(self, wakeups: Wakeups, stopped_fd: int) -> None:
+        import psycopg  # noqa: PLC0415 - an extra, and only PostgreSQL has it
+
+        try:
+            while not self._stop.is_set():
+                try:
+                    with psycopg.connect(**self._arguments, autocommit=True) as connection:
+                        self._listen(connection, wakeups, stopped_fd)
+                except psycopg.Error as error:
+                    LOG.warning("wake-ups of other processes are not heard for now: %s", str(error).splitlines()[:1])
+                wakeups.covered = ()
+                wakeups.ring_all()  # they look more often from now on
+                self._stop.wait(random.uniform(_PAUSE_S / 4, _PAUSE_S))  # noqa: S311 - spreads the tries, guards nothing
+        finally:
+            os.close(stopped_fd)
+
+    def _listen(self, connection: psycopg.Connection[Any], wakeups: Wakeups, stopped_fd: int) -> None:
+        connection.execute(f"LISTEN {CHANNEL}")
+        wakeups.covered = ("",)
+        wakeups.ring_all()  # what was said before we listened
+        with contextlib.closing(selectors.DefaultSelector()) as selector:
+            selector.register(connection.fileno(), selectors.EVENT_READ)
+            selector.register(stopped_fd, selectors.EVENT_READ)
+            while not self._stop.is_set():
+                selector.select()
+                for heard in connection.notifies(timeout=0):
+                    sender, _, topics = heard.payload.partition(" ")
+                    if sender != self._sender:
+                        wakeups.signal(topics.split("\n"))
+
+
+def _packed(topics: Iterable[str]) -> Iterator[str]:
+    """Topics, one a line, in texts that are short enough. No topic has a line break: host names and uuids have none."""
+    packed: list[str] = []
+    size = 0
+    for topic in topics:
+        length = len(topic.encode()) + 1
+        if packed and size + length > _LONGEST:
+            yield "\n".join(packed)
+            packed, size = [], 0
+        packed.append(topic)
+        size += length
+    if packed:
+        yield "\n".join(packed)

@@ -1,0 +1,203 @@
+"""Wake-ups reach other processes: here each is a `Database` of its own on one server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from uuid import uuid4
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import Connection, text, update
+from tests.databases import postgres_url
+from tests.unit.engine.cloud import NOVA_FOR_ALICE, Host, capacity_of, make_profile, t4
+
+from cantle.engine.arq import create_arqs
+from cantle.engine.bind import Bind, bind
+from cantle.model.event import Channel
+from cantle.store import outbox
+from cantle.store.database import Database, wake
+from cantle.store.listening import _LONGEST, _packed
+from cantle.store.polling import Polling
+from cantle.store.tables import hosts
+from cantle.store.wakeups import COVERED_S, Wakeups
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for a condition, at most 20 s."""
+    tick = threading.Event()
+    for _ in range(2000):
+        if true():
+            return
+        tick.wait(0.01)
+    raise AssertionError("it never came true")
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Database, Database]]:
+    """Two processes on one PostgreSQL; somebody waits in the first, which listens therefore."""
+    here, there = Database.open(postgres_url()), Database.open(postgres_url())
+    try:
+        with here.wakeups.waiter("something else"):
+            until(lambda: here.wakeups.covered == ("",))
+            yield here, there
+    finally:
+        here.close()
+        there.close()
+
+
+def test_a_commit_elsewhere_rings_here_without_our_looking(pair: tuple[Database, Database]) -> None:
+    here, there = pair
+    with here.wakeups.waiter("host/h1") as waiter, here.wakeups.waiter("host/h2") as other:
+        with there.write() as connection:
+            wake(connection, "host/h1")
+            wake(connection, "lease/l1")
+        assert waiter.wait(COVERED_S)
+        assert not other._rung.is_set()
+
+
+def test_what_is_rolled_back_rings_nobody(pair: tuple[Database, Database]) -> None:
+    here, there = pair
+    with here.wakeups.waiter("host/h1") as waiter:
+        with pytest.raises(ZeroDivisionError):
+            there.run(_fails)
+        with there.write() as connection:
+            wake(connection, "something else")
+        with here.wakeups.waiter("host/h3") as later:
+            with there.write() as connection:
+                wake(connection, "host/h3")
+            assert later.wait(COVERED_S), "what was committed after it is heard"
+        assert not waiter._rung.is_set()
+
+
+def _fails(connection: Connection) -> None:
+    wake(connection, "host/h1")
+    raise ZeroDivisionError
+
+
+def test_ones_own_words_ring_once(pair: tuple[Database, Database]) -> None:
+    here, there = pair
+    with here.wakeups.waiter("host/h1") as waiter, here.wakeups.waiter("host/h2") as later:
+        with here.write() as connection:
+            wake(connection, "host/h1")
+        assert waiter.wait(0)
+        with there.write() as connection:
+            wake(connection, "host/h2")
+        assert later.wait(COVERED_S)
+        assert not waiter._rung.is_set()
+
+
+def test_when_the_connection_is_cut_everybody_looks_for_himself_until_it_is_back(
+    pair: tuple[Database, Database], caplog: pytest.LogCaptureFixture
+) -> None:
+    here, there = pair
+    with here.wakeups.waiter("host/h1") as waiter:
+        with there.read() as connection:
+            connection.execute(
+                text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cantle-listen'")
+            )
+        assert waiter.wait(COVERED_S), "it is rung: something may have been missed"
+        until(lambda: here.wakeups.covered == ("",))
+        waiter._rung.clear()
+        with there.write() as connection:
+            wake(connection, "host/h1")
+        assert waiter.wait(COVERED_S)
+    assert "not heard for now" in caplog.text
+
+
+def test_a_database_in_which_nobody_waits_needs_no_listener_and_a_closed_one_has_none() -> None:
+    before = threading.active_count()
+    db = Database.open(postgres_url())
+    assert threading.active_count() == before
+    with db.wakeups.waiter("host/h1"):
+        assert threading.active_count() == before + 1
+    db.close()
+    assert threading.active_count() == before
+
+
+def test_very_many_topics_are_heard_too(pair: tuple[Database, Database]) -> None:
+    here, there = pair
+    topics = [f"lease/{uuid4()}" for _ in range(500)]
+    with here.wakeups.waiter(topics[0]) as first, here.wakeups.waiter(topics[-1]) as last:
+        with there.write() as connection:
+            for topic in topics:
+                wake(connection, topic)
+        assert first.wait(COVERED_S)
+        assert last.wait(COVERED_S)
+
+
+@given(st.lists(st.text("abcö/-.", min_size=1, max_size=255), max_size=200))
+def test_topics_are_packed_without_loss_into_short_messages(topics: list[str]) -> None:
+    payloads = list(_packed(topics))
+    assert [topic for payload in payloads for topic in payload.split("\n")] == topics
+    assert all(len(payload.encode()) <= _LONGEST for payload in payloads)
+
+
+def test_a_poll_rings_hosts_whose_generation_changed_and_waiting_leases_while_a_bind_is_on_the_way(
+    db: Database,
+) -> None:
+    host = Host(db)
+    host.report(t4(2))
+    make_profile(db, "vgpu")
+    wakeups, polling = Wakeups(0.25), Polling(db.read)
+    with (
+        wakeups.waiter("host/compute-1") as agent,
+        wakeups.waiter("host/other") as other,
+        wakeups.waiter("lease/x") as client,
+    ):
+        assert not polling.look(wakeups), "nothing is being bound"
+        assert agent.wait(0), "the first look knows nothing"
+        polling.look(wakeups)
+        assert not agent.wait(0)
+        (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
+        bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", capacity_of(db).rp_uuid, str(uuid4()))])
+        assert polling.look(wakeups), "a bind is on the way"
+        assert agent.wait(0)
+        assert client.wait(0)
+        assert not other.wait(0)
+        host.obey()
+        assert not polling.look(wakeups)
+        assert not client.wait(0)
+
+
+def test_a_poll_misses_no_change_whichever_way_the_number_went(db: Database) -> None:
+    """After a restore from a backup a generation may be lower than before."""
+    Host(db).report(t4(1))
+    wakeups, polling = Wakeups(0.25), Polling(db.read)
+    with wakeups.waiter("host/compute-1") as agent:
+        polling.look(wakeups)
+        agent.wait(0)
+        for number in (50, 7):
+            with db.write() as connection:
+                connection.execute(update(hosts).values(generation=number))
+            polling.look(wakeups)
+            assert agent.wait(0)
+
+
+def test_a_poll_rings_those_who_send_events_when_there_are_new_ones(db: Database) -> None:
+    wakeups, polling = Wakeups(0.25), Polling(db.read)
+    with wakeups.waiter("outbox/nova") as courier:
+        polling.look(wakeups)
+        courier.wait(0)
+        row = {"uuid": str(uuid4()), "channel": Channel.NOVA, "about": str(uuid4()), "type": "x", "body": "{}"}
+        with db.write() as connection:
+            outbox.post(connection, [row])
+        polling.look(wakeups)
+        assert courier.wait(0)
+
+
+def test_it_polls_in_a_thread_and_says_so_until_it_is_stopped(sqlite: Database) -> None:
+    Host(sqlite).report(t4(1))
+    polling = Polling(sqlite.read)
+    wakeups = Wakeups(0.25, lambda: polling.start(wakeups))
+    with wakeups.waiter("host/compute-1") as agent:
+        until(lambda: wakeups.covered == ("host/",))
+        assert wakeups.look_again("host/compute-1") == COVERED_S
+        assert wakeups.look_again("lease/x") == 0.25
+        agent.wait(0)
+        with sqlite.write() as connection:
+            connection.execute(update(hosts).values(generation=99))
+        assert agent.wait(COVERED_S)
+    polling.stop()
+    assert polling._thread is None
