@@ -246,7 +246,7 @@ def test_after_the_reboot_the_units_are_there_again_and_can_be_given_back(cards:
     world = World(KEEP / "state", configuration.write(KEEP))
     try:
         sysfs.until(lambda: sysfs.mdevs() == set(handles(sliced)), "the lent mediated devices are there again")
-        assert drivers() == ["vfio-pci", "vfio-pci"]
+        sysfs.until(lambda: drivers() == ["vfio-pci", "vfio-pci"], "the lent card is on vfio-pci again")
         assert {(sysfs.MDEVS / one / "mdev_type").resolve().name for one in sysfs.mdevs()} == {"nvidia-223"}
         sysfs.until(lambda: world.numbers(T4) == (8, 2, 6), "the agent's first report")
         assert [world.lease(one)["state"] for one in (sliced, whole)] == ["active", "active"]
