@@ -32,7 +32,7 @@ lint: ready-dev ## ruff, mypy and the import rules
 	$(PY) -c 'import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())'
 
 unit: ready-dev ## unit tests and stories, with coverage
-	$(PY) -m pytest --cov --cov-report=term
+	$(PY) -m pytest -q -n auto --cov --cov-report=term
 
 bench: ready-dev ## figures: scan, start-up of a command, memory of the server
 	$(PY) -m bench.scan
