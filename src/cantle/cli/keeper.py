@@ -42,22 +42,22 @@ def keeper(config_files: tuple[str, ...]) -> None:
     outlets, receivers, ages = conf_keeper.outlets(conf), conf_keeper.receivers(conf), conf_keeper.ages(conf)
     logs.configure(as_json=conf.use_json, level="DEBUG" if conf.debug else "INFO")
     with contextlib.ExitStack() as stack:
+        parts = Parts()
+        stack.enter_context(parts.signals())  # left last, so that Ctrl-C cannot break into what the stack does
         database = Database.open(url, outlets=outlets)
         stack.callback(database.close)
-        parts = Parts()
         stack.callback(parts.join, DRAIN_S)
         stack.callback(database.wakeups.stop)
         stack.callback(parts.stop.set)
-        with parts.signals():
-            parts.start("keeper", Keeper(database, stop=parts.stop, ages=ages).run)
-            for receiver in receivers:
-                parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
-            told = ", ".join(str(receiver.channel) for receiver in receivers) or "nobody"
-            click.echo(f"cantle-keeper is at work on {database.where}; told of events: {told}")
-            sys.stdout.flush()
-            notify("READY=1")
-            parts.wait()
-            notify("STOPPING=1")
+        parts.start("keeper", Keeper(database, stop=parts.stop, ages=ages).run)
+        for receiver in receivers:
+            parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
+        told = ", ".join(str(receiver.channel) for receiver in receivers) or "nobody"
+        click.echo(f"cantle-keeper is at work on {database.where}; told of events: {told}")
+        sys.stdout.flush()
+        notify("READY=1")
+        parts.wait()
+        notify("STOPPING=1")
 
 
 def main() -> None:

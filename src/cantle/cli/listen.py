@@ -80,7 +80,10 @@ class HttpServer:
 
     def stop(self) -> None:
         """Take no more requests, let those in flight finish for a moment, and close."""
-        self._server.stop()
+        try:
+            self._server.stop()
+        finally:
+            self._server.requests.stop(DRAIN)  # a worker that is forgotten would keep the process from ending
 
 
 def _check(address: Address) -> None:

@@ -192,6 +192,8 @@ def choose_hosts(simulated: Sequence[str], *, own: bool) -> list[HostChoice]:
 def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     """Start all parts in order, wait for a signal, end them in reverse. The stack undoes what was done when a step fails."""
     os.umask(0o077)  # whatever is written is for this user
+    parts = Parts()
+    stack.enter_context(parts.signals())  # left last, so that Ctrl-C cannot break into what the stack does
     public = HttpServer(plan.place, threads=PUBLIC_THREADS, name="cantle")
     stack.callback(public.stop)
     waiting = len(plan.hosts) * WAITING_PER_AGENT
@@ -202,13 +204,14 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
 
     url = plan.database_url or f"sqlite:///{state.path / 'cantle.db'}"
     upgrade_in_child(url)
+    if parts.asked:
+        return
     database = Database.open(url, outlets=plan.outlets)
     stack.callback(database.close)
 
     # Whoever may call the agents' listener may speak for hosts; the secret keeps other users of this machine out.
     token = secrets.token_urlsafe(32)
     inner_settings = dataclasses.replace(plan.agents_settings, agents_token=token, parked_slots=waiting)
-    parts = Parts()
     agents = [
         Agent(
             hostname=host.name,
@@ -226,19 +229,18 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     stack.callback(public.stop)
     stack.callback(database.wakeups.stop)  # so that waiting requests are answered now
     stack.callback(parts.stop.set)
-    with parts.signals():
-        parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
-        parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages).run)
-        for receiver in plan.receivers:
-            parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
-        for host, agent in zip(plan.hosts, agents, strict=True):
-            parts.start(f"agent of {host.name}", agent.run)
-        parts.start("listener", lambda: public.serve(public_app(database, plan.settings)))
-        click.echo(f"cantle is serving on {public.address.url} (state {state.path})")
-        sys.stdout.flush()
-        notify("READY=1")
-        parts.wait()
-        notify("STOPPING=1")
+    parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
+    parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages).run)
+    for receiver in plan.receivers:
+        parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
+    for host, agent in zip(plan.hosts, agents, strict=True):
+        parts.start(f"agent of {host.name}", agent.run)
+    parts.start("listener", lambda: public.serve(public_app(database, plan.settings)))
+    click.echo(f"cantle is serving on {public.address.url} (state {state.path})")
+    sys.stdout.flush()
+    notify("READY=1")
+    parts.wait()
+    notify("STOPPING=1")
 
 
 def _root(host: HostChoice, state: StateDir) -> Root:

@@ -20,6 +20,7 @@ def upgrade_in_child(url: str) -> None:
         capture_output=True,
         text=True,
         check=False,
+        process_group=0,  # Ctrl-C is for the server, which lets the child finish
     )
     if child.returncode == 0:
         return

@@ -306,3 +306,31 @@ def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path) -> N
             running.process.send_signal(signal.SIGTERM)
             assert systemd.recv(100) == b"STOPPING=1"
             assert running.process.wait(PATIENCE) == 0
+
+
+def test_ctrl_c_pressed_again_while_it_ends_leaves_no_process_behind(tmp_path: Path) -> None:
+    """A request that is half sent holds the end up for a moment: the second Ctrl-C falls into it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(PATIENCE)
+        with serving(tmp_path, NOTIFY_SOCKET=str(tmp_path / "notify")) as running:
+            assert systemd.recv(100) == b"READY=1"
+            with socket.create_connection(("127.0.0.1", int(running.url.rpartition(":")[2]))) as half:
+                half.sendall(b"GET /v1/hosts HTTP/1.1\r\n")
+                running.process.send_signal(signal.SIGINT)
+                assert systemd.recv(100) == b"STOPPING=1"
+                running.process.send_signal(signal.SIGINT)
+                assert running.process.wait(PATIENCE) in (0, -signal.SIGINT)
+
+
+def test_ctrl_c_while_it_starts_ends_it_without_a_complaint(tmp_path: Path) -> None:
+    """All processes of the terminal get it, also the one that brings the database up to date."""
+    command = serve_command(tmp_path)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=clean({}), process_group=0
+    ) as process:
+        while not (tmp_path / "state" / "lock").exists():
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out, err) == (0, "", "")
