@@ -2,6 +2,7 @@
 
 world: two-cards              # which hosts have reported before (tests/stories/hosts.py)
 settings: {page_limit: 2}     # options that differ from the defaults
+nova_waits: 300               # Nova is told of events, and waits so many seconds for them
 story:
   - name: an administrator makes a profile       # a sentence; it is shown when the step fails
     POST: /v2/device_profiles
@@ -35,6 +36,7 @@ from tests.stories.hosts import HOSTS
 from tests.stories.world import World, fresh_database
 
 from cantle.api.settings import Settings
+from cantle.model.event import Outlets
 
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 #: SQL statements of any call on one instance, however large the cloud (BEGIN and COMMIT aside).
@@ -52,6 +54,7 @@ def tell(file: Path, directory: Path) -> None:
     """Tell the story in ``file``; the database goes into ``directory``."""
     content = yaml.safe_load(file.read_text())
     db = fresh_database(directory)
+    db.outlets = Outlets(nova_waits=content.get("nova_waits"))
     try:
         world = World(db, Settings(**content.get("settings", {})))
         for host, report in HOSTS[content.get("world", "empty")].items():

@@ -141,7 +141,7 @@ def _lease_data(lease: Lease) -> dict[str, Any]:
     return {
         "uuid": lease.uuid,
         "state": lease.state,
-        "profile": lease.profile_name,
+        "profile_name": lease.profile_name,
         "project_id": lease.project_id,
         "owner": lease.owner,
         "workload": lease.workload,

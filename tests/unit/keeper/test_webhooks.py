@@ -60,7 +60,7 @@ def test_a_lease_is_told_from_its_units_being_ready_to_their_being_back(cloud: C
     assert told[1].json["data"] == {
         "uuid": lease.uuid,
         "state": "active",
-        "profile": "vgpu",
+        "profile_name": "vgpu",
         "project_id": "alice-project",
         "owner": "alice",
         "workload": "vm1",
