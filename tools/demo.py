@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import IO, Any
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-PLACE = CHECKOUT / ".demo"
+PLACE = Path(os.environ.get("CANTLE_DEMO_DIR") or CHECKOUT / ".demo")
 STATE = PLACE / "state"
 LOG = PLACE / "serve.log"
 CONFIG = PLACE / "cantle.conf"
 HOST = "t4"
 TREE = STATE / "simulated" / HOST
+MDEVS = TREE / "sys" / "bus" / "mdev" / "devices"
 CARD = "0000:af:00.0"
 TRAIT = "CUSTOM_NVIDIA_1EB8_T4_2B"
 
@@ -96,8 +97,8 @@ class Demo:
 
     def scan(self) -> None:
         """Look at the hardware."""
-        show(f"cantle scan --root {relative(TREE)} -c address -c name -c mode -c verdict")
-        rows = ask(f"cantle scan --root {relative(TREE)}")
+        show(f"cantle scan --root {shlex.quote(relative(TREE))} -c address -c name -c mode -c verdict")
+        rows = ask(f"cantle scan --root {shlex.quote(relative(TREE))}")
         card: dict[str, Any] = next((row for row in rows if row["address"] == CARD), {})
         expect((card.get("vendor_id"), card.get("device_id")) == ("10de", "1eb8"), f"no Tesla T4 at {CARD}", rows)
 
@@ -135,7 +136,7 @@ class Demo:
 
     def made(self) -> None:
         """See the mediated device in the host's tree."""
-        show(f"ls {relative(TREE)}/sys/bus/mdev/devices")
+        show(f"ls {shlex.quote(relative(MDEVS))}")
         expect(mdevs() == [self.handle], f"it is not exactly the one of the request, {self.handle}", mdevs())
 
     def attach(self) -> None:
@@ -146,7 +147,7 @@ class Demo:
     def release(self) -> None:
         """Give it back."""
         show(f"cantle lease release {self.lease} --wait")
-        show(f"ls {relative(TREE)}/sys/bus/mdev/devices")
+        show(f"ls {shlex.quote(relative(MDEVS))}")
         expect(mdevs() == [], "a mediated device is left", mdevs())
         show("cantle capacity")
         after = ask("cantle capacity")
@@ -159,7 +160,7 @@ class Demo:
 
 def main() -> int:
     """Run the demo; 0 when every step was right. With ``--keep`` the server stays until Ctrl-C."""
-    PLACE.mkdir(exist_ok=True)
+    PLACE.mkdir(parents=True, exist_ok=True)
     with (PLACE / "lock").open("a+") as lock:
         if not hold(lock):
             print("demo: another demo is running in this checkout; end it first, or wait for it.", file=sys.stderr)
@@ -272,13 +273,13 @@ def expect(right: bool, otherwise: str, seen: object = "") -> None:
 
 
 def executable(command: list[str]) -> list[str]:
-    """The command with ``cantle`` as the one of the checkout's environment."""
-    return [str(CHECKOUT / ".venv" / "bin" / "cantle"), *command[1:]] if command[0] == "cantle" else command
+    """The command with ``cantle`` as the one installed beside the Python that runs us."""
+    return [str(Path(sys.executable).parent / "cantle"), *command[1:]] if command[0] == "cantle" else command
 
 
 def mdevs() -> list[str]:
     """The mediated devices in the simulated host's tree."""
-    return sorted(os.listdir(TREE / "sys" / "bus" / "mdev" / "devices"))
+    return sorted(os.listdir(MDEVS))
 
 
 def read_line(stream: IO[str], seconds: float) -> str:
@@ -326,7 +327,7 @@ def log_tail() -> str:
 
 def relative(path: Path) -> str:
     """A path as a person in the checkout would type it."""
-    return str(path.relative_to(CHECKOUT))
+    return str(path.relative_to(CHECKOUT) if path.is_relative_to(CHECKOUT) else path)
 
 
 if __name__ == "__main__":
