@@ -12,29 +12,50 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cantle.agent import converge, discover
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
+from cantle.agent.converge import Observed
 from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.hands import Hands
+from cantle.agent.intent import Intents
 from cantle.drivers import loader
 from cantle.errors import CantleError, Conflict, HostError, Unavailable
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
 from cantle.kernel.udev import Watch
+from cantle.model.device import Health
 from cantle.model.enabled_types import EnabledTypes
 from cantle.wire.inventory import InventoryReport
 from cantle.wire.work import HandleResult, Outcome, Results, Work
 
 #: Seconds between two looks when nothing calls for one; also how long one call waits for work.
 RESCAN = 60.0
+#: Seconds after the start in which a card that offers nothing is looked at again and again: its driver may still be starting.
+SETTLING = 60.0
+_AGAIN = 1.0
 #: The server will not have this agent any more: going on would be wrong.
 _FENCED = frozenset({"agent-fenced", "protocol-mismatch"})
 #: The server does not know this life of the agent yet.
 _UNKNOWN = frozenset({"host-not-found", "report-first"})
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a start without the server came to.
+
+    :param intents: wishes that were looked at.
+    :param units: lent units that were looked at.
+    :param failures: one line for each that is not as it should be.
+    """
+
+    intents: int = 0
+    units: int = 0
+    failures: tuple[str, ...] = ()
 
 
 class Agent:
@@ -71,12 +92,14 @@ class Agent:
         self._clock = clock
         self._client = Client(server_url, hostname, token)
         self._file = DesiredFile(state_dir)
-        self._hands = Hands(root, self._file, Desired())
+        self._hands = Hands(root, self._file, Desired(), stop.wait)
+        self._intents = Intents(root, self._hands, enabled_types, clock, rescan)
         self._start = str(uuid.uuid4())
         self._drivers, self._driver_problems = loader.load()
         self._names = PciIds(root)
         self._changed = threading.Event()
         self._ended = threading.Event()
+        self._began = clock()
         self._look_at = 0.0
         self._retry = Backoff(1.0, rescan)
         self._retry_at: float | None = None
@@ -118,19 +141,49 @@ class Agent:
         for _ in Watch(self._root, self._ended):
             self.look_again()
 
+    def restore(self) -> Restored:
+        """Bring every card to what is wanted of it and make ready again what was lent, by what the disk says and without the server, then
+        return: for the boot, before anything that would use the cards is started.
+
+        :raises Conflict: ``agent-already-running``.
+        :raises HostError: ``agent-state-unreadable``, ``agent-state-unwritable``; what else cannot be read.
+        """
+        with self._file.held():
+            self._hands.memory = self._file.load()
+            work = self._hands.memory.work
+            if work is None:
+                return Restored()
+            self._intents.apply(work)
+            results = self._hands.perform(converge.plan(work, self._observe(work), restore=True))
+            failed = [f"{one.uuid}: {one.message}" for one in results if one.outcome is Outcome.FAILED]
+            late = [f"{device}: {message}" for device, (_, message) in self._intents.unready.items()]
+            return Restored(len(work.intents), len(results), (*late, *failed))
+
     def _restore(self) -> None:
-        """Make ready again what was lent, before anything is reported, with or without the server."""
+        """The same at the start of a life, before anything is reported. What fails is tried again."""
         work = self._hands.memory.work
-        if work is None or not work.wanted:
+        if work is None:
             return
         try:
-            observed = converge.observe(self._root, work, self._hands.memory.taken)
+            self._intents.apply(work)
+            observed = self._observe(work)
         except CantleError as error:
             _log.error("what was lent cannot be restored now: %s", error)
             return
         results = self._hands.perform(converge.plan(work, observed, restore=True))
         failed = [result for result in results if result.outcome is Outcome.FAILED]
         _log.info("%d lent units are ready, %d are not", len(results) - len(failed), len(failed))
+
+    def _observe(self, work: Work) -> Observed:
+        memory = self._hands.memory
+        return converge.observe(
+            self._root,
+            work,
+            memory.taken,
+            kept=self._intents.kept,
+            adopted=memory.adopted,
+            unready=self._intents.unready,
+        )
 
     def _loop(self) -> None:
         away = Backoff(longest=self._rescan)
@@ -163,8 +216,9 @@ class Agent:
         changed = self._changed.is_set()
         self._changed.clear()
         if changed or self._clock() >= self._look_at:
-            self._client.report(self._look())
-            self._look_at = self._clock() + self._rescan
+            report = self._look()
+            self._client.report(report)
+            self._look_at = self._next_look(report)
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
         if changed:
             due = self._clock()  # a lent unit may have gone, or come back with its card
@@ -179,6 +233,9 @@ class Agent:
             self._remember(work)
             self._work = work
             self._told.clear()
+            if known is None or work.intents != known.intents:
+                self._intents.apply(work)
+                self._look_at = 0.0
             self._converge(work)
         elif self._untold or self._clock() >= due:
             self._converge(work)
@@ -199,15 +256,40 @@ class Agent:
             raise
 
     def _look(self) -> InventoryReport:
+        """The host as it is, after every card has been brought to what is wanted of it as far as it goes."""
         work = self._work or self._hands.memory.work or Work(0)
+        self._intents.apply(work)
         ours = {handle.uuid: handle for handle in (*work.unwanted, *work.wanted)}
-        view, problems = discover.look(self._hostname, self._root, self._enabled, ours, self._names)
-        return discover.report(view, self._drivers, [*self._driver_problems, *problems], self._start)
+        memory = self._hands.memory
+        view, problems = discover.look(
+            self._hostname,
+            self._root,
+            self._enabled,
+            ours,
+            self._names,
+            wishes=self._intents.in_force,
+            known=memory.known,
+        )
+        known = [*self._driver_problems, *problems]
+        report = discover.report(view, self._drivers, known, self._start, self._intents.told)
+        self._hands.note(
+            discover.remember(memory.known, report.devices), discover.adopted(view, memory.adopted, report.devices)
+        )
+        return report
+
+    def _next_look(self, report: InventoryReport) -> float:
+        now = self._clock()
+        due = [now + self._rescan]
+        if self._intents.retry_at is not None:
+            due.append(self._intents.retry_at)
+        waiting = any(one.health is Health.DEGRADED and not one.deployables for one in report.devices)
+        if waiting and now < self._began + SETTLING:
+            due.append(now + _AGAIN)
+        return min(due)
 
     def _converge(self, work: Work) -> None:
         """Do what there is to do, and tell what is new. A failed unit is tried again: its guest may end, its card come back."""
-        observed = converge.observe(self._root, work, self._hands.memory.taken)
-        tasks = converge.plan(work, observed)
+        tasks = converge.plan(work, self._observe(work))
         results = self._hands.perform(tasks)
         if any(task.step is not None for task in tasks):
             self._look_at = 0.0

@@ -6,8 +6,8 @@ and always says how every unit stands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from cantle.errors import CantleError
 from cantle.kernel import mdev, vfio
@@ -23,6 +23,7 @@ MAKE_MDEV = "make-mdev"
 DROP_MDEV = "drop-mdev"
 LEND_WHOLE = "lend-whole"
 TAKE_BACK_WHOLE = "take-back-whole"
+SEE_FREE = "see-free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +48,36 @@ class Observed:
     :param mdevs: all mediated devices by uuid.
     :param bound: cards of which vfio-pci has every function.
     :param taken: cards that we took from their drivers and have yet to give back.
+    :param kept: cards that stay on vfio-pci while nobody borrows them: an intent says so.
+    :param adopted: uuids of mediated devices that are not ours to remove.
+    :param unready: devices whose intent is not applied, with code and message why; nothing is made ready on them.
     """
 
     mdevs: Mapping[str, MdevDevice]
     bound: frozenset[str] = frozenset()
     taken: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()
+    adopted: frozenset[str] = frozenset()
+    unready: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
 
-def observe(root: Root, work: Work, taken: Mapping[str, object]) -> Observed:
+def observe(
+    root: Root,
+    work: Work,
+    taken: Iterable[str],
+    *,
+    kept: Iterable[str] = (),
+    adopted: Iterable[str] = (),
+    unready: Mapping[str, tuple[str, str]] | None = None,
+) -> Observed:
     """Look at the host.
 
     :raises HostError: when it cannot be read.
     """
     cards = {one.device for one in (*work.wanted, *work.unwanted) if one.attach_type is AttachType.PCI}
     bound = frozenset(card for card in cards if _is_bound(root, card))
-    return Observed({one.uuid: one for one in mdev.devices(root)}, bound, frozenset(taken))
+    mdevs = {one.uuid: one for one in mdev.devices(root)}
+    return Observed(mdevs, bound, frozenset(taken), frozenset(kept), frozenset(adopted), unready or {})
 
 
 def _is_bound(root: Root, card: str) -> bool:
@@ -77,7 +93,13 @@ def plan(work: Work, observed: Observed, *, restore: bool = False) -> list[Task]
     :param restore: only what is wanted, for a start without the server: what is to be taken back may be wanted again by now.
     """
     back = [] if restore else [_take_back(handle, observed) for handle in work.unwanted]
-    return back + [_make_ready(handle, observed) for handle in work.wanted]
+    return back + [_unless_unready(_make_ready(handle, observed), observed) for handle in work.wanted]
+
+
+def _unless_unready(task: Task, observed: Observed) -> Task:
+    """A unit that is there already stays; none is made on a device that is not what it is wanted to be."""
+    why = observed.unready.get(task.handle.device)
+    return task if task.step is None or why is None else Task(task.handle, task.goal, refusal=why)
 
 
 def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
@@ -105,25 +127,40 @@ def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
 def _take_back(handle: WantedHandle, observed: Observed) -> Task:
     match handle.attach_type:
         case AttachType.MDEV:
-            there = observed.mdevs.get(handle.uuid)
-            if there is None:
-                return Task(handle, Outcome.ABSENT)
-            ours = MdevDevice(handle.uuid, handle.attach_info.get("asked_type", ""), handle.device)
-            if there != ours:
-                message = (
-                    f"{handle.uuid} is a {there.type_id} on {there.parent}, not the {ours.type_id} on {ours.parent} that was "
-                    "lent: it is left alone. Remove it by hand if nobody needs it"
-                )
-                return _refused(handle, Outcome.ABSENT, "mdev-not-ours", message)
-            sentence = f"remove {handle.uuid} of type {there.type_id} from {there.parent}"
-            return Task(handle, Outcome.ABSENT, Step(DROP_MDEV, handle.uuid, {}, False, True, sentence))
+            return _take_back_mdev(handle, observed)
         case AttachType.PCI:
-            if handle.device not in observed.taken:
-                return Task(handle, Outcome.ABSENT)
-            sentence = f"give {handle.device} back to where it came from"
-            return Task(handle, Outcome.ABSENT, Step(TAKE_BACK_WHOLE, handle.device, {}, True, True, sentence))
+            return _take_back_whole(handle, observed)
         case AttachType.TEST_PCI:
             return Task(handle, Outcome.ABSENT)
+
+
+def _take_back_mdev(handle: WantedHandle, observed: Observed) -> Task:
+    there = observed.mdevs.get(handle.uuid)
+    if there is None:
+        return Task(handle, Outcome.ABSENT)
+    ours = MdevDevice(handle.uuid, handle.attach_info.get("asked_type", ""), handle.device)
+    if there != ours:
+        message = (
+            f"{handle.uuid} is a {there.type_id} on {there.parent}, not the {ours.type_id} on {ours.parent} that was "
+            "lent: it is left alone. Remove it by hand if nobody needs it"
+        )
+        return _refused(handle, Outcome.ABSENT, "mdev-not-ours", message)
+    if handle.uuid in observed.adopted:
+        sentence = f"see that nobody uses {handle.uuid}, which stays: Cantle did not make it"
+        return Task(handle, Outcome.ABSENT, Step(SEE_FREE, handle.uuid, {}, True, False, sentence))
+    sentence = f"remove {handle.uuid} of type {there.type_id} from {there.parent}"
+    return Task(handle, Outcome.ABSENT, Step(DROP_MDEV, handle.uuid, {}, False, True, sentence))
+
+
+def _take_back_whole(handle: WantedHandle, observed: Observed) -> Task:
+    card = handle.device
+    if card in observed.kept:
+        sentence = f"see that nobody uses {card}, which stays on {vfio.VFIO_PCI}"
+        return Task(handle, Outcome.ABSENT, Step(SEE_FREE, card, {}, True, False, sentence))
+    if card not in observed.taken:
+        return Task(handle, Outcome.ABSENT)
+    sentence = f"give {card} back to where it came from"
+    return Task(handle, Outcome.ABSENT, Step(TAKE_BACK_WHOLE, card, {}, True, True, sentence))
 
 
 def _refused(handle: WantedHandle, goal: Outcome, code: str, message: str) -> Task:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from cantle.drivers.driver import Known
 from cantle.errors import Conflict, HostError
 from cantle.kernel.vfio import Original
 from cantle.wire.work import Work
@@ -32,10 +33,14 @@ class Desired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     :param work: the last desired state received; None before the first.
     :param taken: by address of a card that was given to vfio-pci: where its functions came from. Written before anything is touched,
         forgotten when all is given back. A card that is not here was never touched and is never given "back".
+    :param known: by address, what each card was when it was last seen well.
+    :param adopted: uuids of mediated devices that somebody else made and that we lend: they are kept when they are given back.
     """
 
     work: Work | None = None
     taken: dict[str, tuple[Original, ...]] = {}
+    known: dict[str, Known] = {}
+    adopted: tuple[str, ...] = ()
     version: int = VERSION
 
 

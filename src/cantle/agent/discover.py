@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
 from cantle.drivers import loader
-from cantle.drivers.driver import Driver, HostView
+from cantle.drivers.driver import Driver, HostView, Known
 from cantle.kernel import mdev, pci
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
-from cantle.wire.inventory import InventoryReport, Problem
+from cantle.model.intent import Intent
+from cantle.wire.inventory import DeviceReport, InventoryReport, Problem
 from cantle.wire.work import WantedHandle
 
 
@@ -23,26 +24,58 @@ def look(
     enabled: EnabledTypes,
     ours: Mapping[str, WantedHandle],
     names: PciIds | None = None,
+    *,
+    wishes: Mapping[str, Intent] | None = None,
+    known: Mapping[str, Known] | None = None,
 ) -> tuple[HostView, list[Problem]]:
     """Read the host once for all drivers. What could not be read of single functions is told beside it.
 
     :raises HostError: when the whole of something cannot be read: then nothing is known, and nothing must be reported.
     """
     functions, problems = pci.functions(root)
-    view = HostView(hostname, root, enabled, functions, mdev.parents(root), mdev.devices(root), ours, names)
+    parents, mdevs = mdev.parents(root), mdev.devices(root)
+    view = HostView(hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {})
     told = [Problem(*problem) for problem in problems]
     return view, told + list(_absent(view))
 
 
-def report(view: HostView, drivers: Sequence[Driver], problems: Iterable[Problem], agent_start: str) -> InventoryReport:
-    """Everything the drivers make of it. ``problems`` are those known already.
+def report(
+    view: HostView,
+    drivers: Sequence[Driver],
+    problems: Iterable[Problem],
+    agent_start: str,
+    told_of: Callable[[DeviceReport], DeviceReport] = lambda device: device,
+) -> InventoryReport:
+    """Everything the drivers make of it. ``problems`` are those known already; ``told_of`` adds to a device what the agent knows of it.
 
     The digest is of what is reported and nothing else: two looks that saw the same have the same.
     """
-    devices, more = loader.discover(drivers, view)
+    found, more = loader.discover(drivers, view)
+    devices = [told_of(device) for device in found]
     told = (*problems, *more)
     text = msgspec.json.encode((devices, told), order="deterministic")
     return InventoryReport(agent_start, hashlib.sha256(text).hexdigest(), tuple(devices), told)
+
+
+def remember(known: Mapping[str, Known], devices: Iterable[DeviceReport]) -> dict[str, Known]:
+    """What is known of the host's cards after a report. A card that is not in it is not forgotten; one in whose place another sits is."""
+    return {**known, **{device.address: _known(known.get(device.address), device) for device in devices}}
+
+
+def _known(before: Known | None, device: DeviceReport) -> Known:
+    hardware = f"{device.vendor_id}:{device.product_id}" if device.vendor_id else ""
+    offered = next((one.resource_class for one in device.deployables), None)
+    if offered is None and before is not None and before.hardware == hardware:
+        offered = before.resource_class
+    return Known(hardware, device.capabilities, device.mdev_types, offered or "")
+
+
+def adopted(view: HostView, before: Iterable[str], devices: Iterable[DeviceReport]) -> tuple[str, ...]:
+    """Uuids of mediated devices that somebody else made and that we lend: those offered now, and those of before that are still there or
+    lent."""
+    there = {one.uuid for one in view.mdevs} | view.ours.keys()
+    offered = {handle.uuid for device in devices for one in device.deployables for handle in one.handles if handle.uuid}
+    return tuple(sorted(offered | {uuid for uuid in before if uuid in there}))
 
 
 def _absent(view: HostView) -> Iterable[Problem]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from cantle.agent.converge import DROP_MDEV, LEND_WHOLE, MAKE_MDEV, TAKE_BACK_WHOLE, Task
+from cantle.agent.converge import DROP_MDEV, LEND_WHOLE, MAKE_MDEV, SEE_FREE, TAKE_BACK_WHOLE, Task
 from cantle.agent.desired import Desired, DesiredFile
+from cantle.drivers.driver import Known
 from cantle.errors import CantleError, HostError
 from cantle.kernel import mdev, pci, vfio
 from cantle.kernel import unit as units
@@ -16,9 +18,14 @@ from cantle.kernel.mdev import MdevDevice
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Executors, Undo, run_steps
 from cantle.kernel.vfio import Original
+from cantle.model.intent import is_pci
 from cantle.model.pci import PciAddress
 from cantle.model.step import Step
 from cantle.wire.work import HandleResult, Outcome, Work
+
+#: Makes sure that a parent offers a type, waiting ``seconds`` for it.
+AWAIT_TYPE = "await-type"
+_MOMENT = 0.25
 
 _log = logging.getLogger(__name__)
 
@@ -27,17 +34,23 @@ class Hands:
     """Changes the host, and remembers on its disk what must be known to take a change back.
 
     :param memory: what was loaded from ``file``.
+    :param pause: sleeps for so many seconds, less when it is time to stop.
     """
 
-    def __init__(self, root: Root, file: DesiredFile, memory: Desired) -> None:
+    def __init__(
+        self, root: Root, file: DesiredFile, memory: Desired, pause: Callable[[float], object] = time.sleep
+    ) -> None:
         self._root = root
         self._file = file
+        self._pause = pause
         self.memory = memory
         self._executors: Executors = {
             MAKE_MDEV: self._make_mdev,
             DROP_MDEV: self._drop_mdev,
             LEND_WHOLE: self._lend_whole,
             TAKE_BACK_WHOLE: self._take_back_whole,
+            SEE_FREE: self._see_free,
+            AWAIT_TYPE: self._await_type,
         }
 
     def remember(self, work: Work) -> None:
@@ -46,6 +59,22 @@ class Hands:
         :raises HostError: ``agent-state-unwritable``.
         """
         self._save(msgspec.structs.replace(self.memory, work=work))
+
+    def note(self, known: dict[str, Known], adopted: tuple[str, ...]) -> None:
+        """Put what was seen of the host on the disk, if it is news.
+
+        :raises HostError: ``agent-state-unwritable``.
+        """
+        if (known, adopted) != (self.memory.known, self.memory.adopted):
+            self._save(msgspec.structs.replace(self.memory, known=known, adopted=adopted))
+
+    def change(self, steps: Iterable[Step]) -> None:
+        """Carry out the steps of one change, all or nothing.
+
+        :raises CantleError: what a step raised; the host is as before, or it is ``undo-incomplete``.
+        """
+        for text in run_steps(self._root, steps, self._executors):
+            _log.info("%s", text)
 
     def perform(self, tasks: Iterable[Task]) -> list[HandleResult]:
         """Every task in order; the failure of one stops no other."""
@@ -98,10 +127,30 @@ class Hands:
 
     def _take_back_whole(self, root: Root, step: Step, undo: Undo) -> None:
         address = PciAddress.parse(step.target)
+        known = self.memory.taken.get(step.target, ())
         if root.exists(f"{pci.DEVICES}/{address}"):  # a card that was pulled out is held by nobody
-            known = self.memory.taken.get(step.target, ())
             vfio.apply(root, vfio.plan_release(root, units.find(root, address), known), undo)
         self._take(step.target, ())
+        if known:
+            undo.push(f"remember where {step.target} came from", lambda: self._take(step.target, known))
+
+    def _see_free(self, root: Root, step: Step, _undo: Undo) -> None:
+        if is_pci(step.target) and root.exists(f"{pci.DEVICES}/{step.target}"):
+            vfio.check_free(root, units.find(root, PciAddress.parse(step.target)))
+        elif not is_pci(step.target):
+            mdev.check_free(root, step.target)
+
+    def _await_type(self, root: Root, step: Step, _undo: Undo) -> None:
+        """A driver that has just got a card back takes a moment to offer its types."""
+        type_id, left = step.args["type"], float(step.args["seconds"])
+        while True:
+            offered = [one.type_id for one in mdev.types(root, step.target)]
+            if type_id in offered:
+                return
+            if left <= 0:
+                raise type_missing(step.target, type_id, offered)
+            self._pause(_MOMENT)
+            left -= _MOMENT
 
     def _take(self, card: str, originals: tuple[Original, ...]) -> None:
         """Remember where a card's functions came from; none: forget it."""
@@ -113,3 +162,13 @@ class Hands:
     def _save(self, memory: Desired) -> None:
         self._file.save(memory)
         self.memory = memory
+
+
+def type_missing(device: str, type_id: str, offered: Sequence[str]) -> HostError:
+    """A parent that does not offer the type that is wanted of it."""
+    now = (
+        f"it offers {', '.join(offered)}"
+        if offered
+        else "it offers none now: its driver is not there, or still starting"
+    )
+    return HostError("mdev-type-missing", f"{device} does not offer {type_id}; {now}")

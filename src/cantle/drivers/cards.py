@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from cantle.drivers.driver import HostView
 from cantle.drivers.slices import deployable_report
 from cantle.kernel import unit as units
@@ -12,6 +14,7 @@ from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health, Mode
 from cantle.model.naming import device_traits
 from cantle.model.pci import ACCELERATOR, DISPLAY_3D, DISPLAY_OTHER, VGA, PciFunction
+from cantle.model.verdict import judge
 from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport
 
 #: What lspci calls the classes: Cyborg's ``controller``.
@@ -41,8 +44,9 @@ def report(
     *,
     health: Health = Health.OK,
     reason: str | None = None,
-    capabilities: Sequence[Mode] = (),
+    capabilities: Sequence[str] = (),
     deployables: tuple[DeployableReport, ...] = (),
+    mdev_types: Mapping[str, Mapping[str, str]] | None = None,
 ) -> DeviceReport:
     """A card with everything that is the same whatever it is used for."""
     name = host.names.name(function) if host.names is not None else None
@@ -68,28 +72,47 @@ def report(
             "revision": function.revision,
         },
         deployables=deployables,
+        mdev_types={parent: dict(offered) for parent, offered in (mdev_types or {}).items()},
     )
 
 
+def hardware(function: PciFunction) -> str:
+    """Vendor and device id as intents and memories name a card: ``10de:1eb8``."""
+    return f"{function.vendor_id}:{function.device_id}"
+
+
+def degraded(device: DeviceReport, reason: str) -> DeviceReport:
+    """The same card with a reason why it is not what it should be."""
+    return msgspec.structs.replace(device, health=Health.DEGRADED, reason=reason)
+
+
 def whole(
-    host: HostView, function: PciFunction, resource_class: str, capabilities: Sequence[Mode] = ()
+    host: HostView,
+    function: PciFunction,
+    resource_class: str,
+    capabilities: Sequence[str] = (),
+    mdev_types: Mapping[str, Mapping[str, str]] | None = None,
 ) -> DeviceReport:
     """A card to lend whole, or the reason why it cannot be: then it has no units."""
     address = str(function.address)
     if classify.is_too_wide(function):
         reason = f"its PCI domain {function.address.domain:x} does not fit the 16 bits that guests' configurations have for it"
-        return report(host, function, Mode.UNASSIGNABLE, reason=reason, capabilities=capabilities)
+        return report(
+            host, function, Mode.UNASSIGNABLE, reason=reason, capabilities=capabilities, mdev_types=mdev_types
+        )
     objections = units.objections(host.root, units.find(host.root, function.address))
-    if objections:
-        dead = any(objection.code == "device-dead" for objection in objections)
+    if objections or function.dead:
+        dead = function.dead or any(objection.code == "device-dead" for objection in objections)
         carved = any(objection.code == "vfs-enabled" for objection in objections)
+        told = [objection.message for objection in objections] or [judge(function, None).reason]
         return report(
             host,
             function,
             Mode.SRIOV if carved else Mode.UNASSIGNABLE,
             health=Health.FAILED if dead else Health.OK,
-            reason="; ".join(objection.message for objection in objections),
+            reason="; ".join(told),
             capabilities=capabilities,
+            mdev_types=mdev_types,
         )
     handle = HandleReport(address, AttachType.PCI, place(function))
     deployable = deployable_report(
@@ -100,4 +123,11 @@ def whole(
         traits=device_traits(function.vendor_id, function.device_id),
         handles=(handle,),
     )
-    return report(host, function, Mode.PASSTHROUGH, capabilities=capabilities, deployables=(deployable,))
+    return report(
+        host,
+        function,
+        Mode.PASSTHROUGH,
+        capabilities=capabilities,
+        deployables=(deployable,),
+        mdev_types=mdev_types,
+    )

@@ -14,9 +14,26 @@ from cantle.kernel.mdev import MdevDevice
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
+from cantle.model.intent import Intent
 from cantle.model.pci import PciFunction
 from cantle.wire.inventory import DeviceReport
 from cantle.wire.work import WantedHandle
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a card was when it was last seen well: the host's own memory, kept over reboots. JSON-able.
+
+    :param hardware: vendor and device id, ``10de:1eb8``; what is known of another card at its address does not count.
+    :param capabilities: the modes it could be in.
+    :param mdev_types: as in :class:`cantle.wire.inventory.DeviceReport`.
+    :param resource_class: of what it offered last; "" for nothing.
+    """
+
+    hardware: str
+    capabilities: tuple[str, ...] = ()
+    mdev_types: dict[str, dict[str, str]] = field(default_factory=dict)
+    resource_class: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +45,8 @@ class HostView:
     :param mdevs: all mediated devices that exist, ours and others'.
     :param ours: units that the server has lent or is taking back, by uuid. A mediated device whose uuid is not here belongs to
         somebody else and is never counted as free.
+    :param wishes: what operators want of devices, by address, as far as it has been applied. It goes before ``enabled``.
+    :param known: what is remembered of devices, by address.
     """
 
     hostname: str
@@ -38,6 +57,13 @@ class HostView:
     mdevs: Sequence[MdevDevice] = ()
     ours: Mapping[str, WantedHandle] = field(default_factory=dict)
     names: PciIds | None = None
+    wishes: Mapping[str, Intent] = field(default_factory=dict)
+    known: Mapping[str, Known] = field(default_factory=dict)
+
+    def known_of(self, address: str, hardware: str) -> Known:
+        """What is remembered of this very card; of another one, nothing."""
+        known = self.known.get(address)
+        return known if known is not None and known.hardware == hardware else Known(hardware)
 
     def lent(self, address: str) -> list[WantedHandle]:
         """Our units of one device, by uuid."""

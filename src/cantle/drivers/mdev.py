@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cantle.drivers import cards, slices
-from cantle.drivers.driver import HostView
+from cantle.drivers.driver import HostView, Known
 from cantle.errors import CantleError
 from cantle.kernel import mdev
 from cantle.kernel.mdev import MdevType
@@ -16,9 +16,12 @@ from cantle.model.naming import NO_PCI_VENDOR, driver_word
 from cantle.model.pci import PciFunction
 from cantle.wire.inventory import DeviceReport
 
+#: Whose GPUs have drivers of their own.
+_MAKERS = frozenset({classify.NVIDIA, classify.AMD, classify.INTEL})
+
 
 class MdevDriver:
-    """Each parent is one device. PCI functions of NVIDIA are left to their own driver; so are PCI functions without an enabled type."""
+    """Each parent is one device. GPUs are left to their makers' drivers, and so are PCI functions that no type is wanted for."""
 
     name = "mdev"
 
@@ -29,21 +32,27 @@ class MdevDriver:
         parents: list[slices.Parent] = []
         for name in _names(host, functions):
             function = functions.get(name)
-            if function is not None and function.vendor_id == classify.NVIDIA:
+            if function is not None and function.vendor_id in _MAKERS and classify.is_gpu(function):
                 continue
             try:
                 offered = {one.type_id: one for one in mdev.types(host.root, name)}
             except CantleError as error:
-                found.append(_report(host, name, function, _unreadable(error)))
+                found.append(_report(host, name, function, _unreadable(error), {}))
                 continue
-            chosen, refused = slices.choose(host, name, _configured(host, name, offered))
+            wanted = slices.wished(host, name, _configured(host, name, offered))
+            chosen, refused = slices.choose(host, name, wanted, _known(host, name, function))
             if chosen is not None:
                 parents.append(_parent(host, name, function, chosen=chosen, offered=offered, refused=refused))
             elif function is None:
-                found.append(_report(host, name, function, _not_enabled(offered)))
-        for name, cut in slices.slices(host, parents).items():
-            found.append(_report(host, name, functions.get(name), cut))
+                found.append(_report(host, name, function, _not_enabled(offered), offered))
+        cut = slices.slices(host, parents)
+        for one in parents:
+            found.append(_report(host, one.address, functions.get(one.address), cut[one.address], one.offered))
         return found
+
+
+def _known(host: HostView, name: str, function: PciFunction | None) -> Known:
+    return host.known_of(name, cards.hardware(function) if function is not None else "")
 
 
 def _names(host: HostView, functions: dict[str, PciFunction]) -> list[str]:
@@ -92,6 +101,7 @@ def _parent(
         [one for one in host.mdevs if one.parent == name],
         host.lent(name),
         refused,
+        slices.adoptable(host, name, chosen),
     )
 
 
@@ -100,7 +110,10 @@ def _report(
     name: str,
     function: PciFunction | None,
     found: slices.Slices,
+    offered: Mapping[str, MdevType],
 ) -> DeviceReport:
+    """``offered`` is what the parent offers now; if that is nothing, what it was seen to offer before is told."""
+    types = slices.types_of(name, offered) or _known(host, name, function).mdev_types
     if function is not None:
         return cards.report(
             host,
@@ -110,6 +123,7 @@ def _report(
             reason=found.reason,
             capabilities=(Mode.MDEV,),
             deployables=found.deployables,
+            mdev_types=types,
         )
     return DeviceReport(
         address=name,
@@ -124,4 +138,5 @@ def _report(
         capabilities=(Mode.MDEV,),
         std_board_info={"parent": name},
         deployables=found.deployables,
+        mdev_types={parent: dict(offered) for parent, offered in types.items()},
     )

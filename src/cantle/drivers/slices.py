@@ -6,12 +6,13 @@ Shared by all drivers whose hardware is cut by the kernel's mdev framework (spec
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from cantle.drivers.driver import HostView
+from cantle.drivers.driver import HostView, Known
+from cantle.kernel import mdev as kernel_mdev
 from cantle.kernel.mdev import MdevDevice, MdevType
 from cantle.model.attach_handle import AttachType
-from cantle.model.device import Health
+from cantle.model.device import Health, Mode
 from cantle.model.enabled_types import EnabledType
 from cantle.model.naming import mdev_traits
 from cantle.wire.inventory import DeployableReport, HandleReport
@@ -28,6 +29,7 @@ class Parent:
     :param place: its part of ``attach_info``: domain, bus, device and function, or ``parent``.
     :param chosen: the type it lends.
     :param refused: why that is not the configured one, if so.
+    :param adopted: uuids of free mediated devices of the chosen type that somebody else made and that are lent as they are (spec S1.3).
     """
 
     address: str
@@ -40,6 +42,7 @@ class Parent:
     mdevs: Sequence[MdevDevice]
     lent: Sequence[WantedHandle]
     refused: str | None = None
+    adopted: Sequence[str] = ()
 
     @property
     def offer(self) -> MdevType | None:
@@ -62,16 +65,63 @@ class Slices:
     reason: str | None = None
 
 
-def choose(host: HostView, address: str, configured: EnabledType | None) -> tuple[EnabledType | None, str | None]:
-    """The type a parent lends: the configured one, unless another is still lent there (spec S1.4). With the second, the reason is given."""
+def types_of(parent: str, offered: Mapping[str, MdevType]) -> dict[str, dict[str, str]]:
+    """What a parent offers, as a report has it; nothing for one that offers nothing."""
+    names = {type_id: one.name or "" for type_id, one in offered.items()}
+    return {parent: names} if names else {}
+
+
+def wished(host: HostView, address: str, configured: EnabledType | None) -> EnabledType | None:
+    """The type to cut a device into, None to lend it whole: what an operator wants of this device, else what is configured for it."""
+    wish = host.wishes.get(address)
+    if wish is None:
+        return configured
+    if wish.mode is not Mode.MDEV:
+        return None
+    type_id = wish.types.get(address)
+    return configured if type_id is None else host.enabled.of_type(type_id)
+
+
+def choose(
+    host: HostView, address: str, wanted: EnabledType | None, known: Known | None = None
+) -> tuple[EnabledType | None, str | None]:
+    """The type a parent lends: the wanted one, unless another is still lent there, or the same as another class (spec S1.4). With the
+    second, the reason is given."""
     for handle in host.lent(address):
         lent = handle.attach_info.get("asked_type")
-        if handle.attach_type is AttachType.MDEV and lent and (configured is None or lent != configured.type_id):
-            known = next((one for one in host.enabled.types if one.type_id == lent), EnabledType(lent))
-            wish = f"configured is {configured.type_id}" if configured is not None else "no type is configured any more"
-            reason = f"config-refused: {lent} is still lent ({handle.uuid}); {wish}, which takes effect when it is back"
-            return known, reason
-    return configured, None
+        if handle.attach_type is not AttachType.MDEV or not lent:
+            continue
+        before = known.resource_class if known is not None and known.resource_class else ""
+        kept = _as_before(host, lent, before)
+        if wanted is None or lent != wanted.type_id:
+            wish = f"configured is {wanted.type_id}" if wanted is not None else "no type is configured any more"
+        elif kept.resource_class != wanted.resource_class:
+            wish = f"it is inventoried as {kept.resource_class}, and configured is {wanted.resource_class}"
+        else:
+            continue
+        return kept, f"config-refused: {lent} is still lent ({handle.uuid}); {wish}, which takes effect when it is back"
+    return wanted, None
+
+
+def _as_before(host: HostView, type_id: str, resource_class: str) -> EnabledType:
+    """A type that is lent, as it was inventoried when that was done."""
+    known = host.enabled.of_type(type_id)
+    return replace(known, resource_class=resource_class) if resource_class else known
+
+
+def adoptable(host: HostView, address: str, chosen: EnabledType) -> tuple[str, ...]:
+    """Mediated devices of a type that somebody made on a parent and nobody holds, where the configuration says to lend them (spec S1.3).
+    Of one whose holders cannot be found out, somebody holds it."""
+    if not host.enabled.adopt:
+        return ()
+    return tuple(
+        one.uuid
+        for one in host.mdevs
+        if one.parent == address
+        and one.type_id == chosen.type_id
+        and one.uuid not in host.ours
+        and kernel_mdev.is_free(host.root, one.uuid)
+    )
 
 
 def slices(host: HostView, parents: Sequence[Parent]) -> dict[str, Slices]:
@@ -94,7 +144,7 @@ def _room(host: HostView, parents: Iterable[Parent]) -> dict[str, int]:
             existing = sum(1 for one in host.mdevs if one.type_id == type_id)
             more = min(more, left.setdefault(type_id, max(0, limit - existing)))
             left[type_id] -= more
-        room[parent.address] = parent.used + more
+        room[parent.address] = parent.used + len(parent.adopted) + more
     return room
 
 
@@ -129,6 +179,8 @@ def _handles(parent: Parent, total: int) -> tuple[HandleReport, ...]:
         key=lambda one: (lent[one] not in existing, _number(one)),
     )
     marks = kept[:total]
+    adopted = {f"{type_id}_{uuid}": uuid for uuid in parent.adopted}
+    marks += [mark for mark in adopted if mark not in lent]
     number = 0
     while len(marks) < total:
         mark = f"{type_id}_{number}"
@@ -136,7 +188,9 @@ def _handles(parent: Parent, total: int) -> tuple[HandleReport, ...]:
             marks.append(mark)
         number += 1
     return tuple(
-        HandleReport(mark, AttachType.MDEV, {**parent.place, "asked_type": type_id, "vgpu_mark": mark})
+        HandleReport(
+            mark, AttachType.MDEV, {**parent.place, "asked_type": type_id, "vgpu_mark": mark}, adopted.get(mark)
+        )
         for mark in sorted(marks, key=_number)
     )
 

@@ -96,6 +96,12 @@ def device(root: Root, uuid: str) -> MdevDevice | None:
     return MdevDevice(uuid, type_id, target.rpartition("/")[0].rpartition("/")[2])
 
 
+def is_free(root: Root, uuid: str) -> bool:
+    """Whether nobody has a mediated device open. False too when that cannot be found out."""
+    held = holders.holders(root, _nodes(root, f"{DEVICES}/{uuid}"))
+    return not held.holders and held.blind is None
+
+
 def create(root: Root, parent: str, type_id: str, uuid: str) -> None:
     """Make a mediated device (spec S0.7) and see it there. Success when exactly this one exists already.
 
@@ -134,16 +140,7 @@ def remove(root: Root, uuid: str) -> None:
     rel = f"{DEVICES}/{uuid}"
     if root.link(rel) is None:
         return
-    there = device(root, uuid)
-    what = uuid if there is None else f"{uuid} ({there.type_id} on {there.parent})"
-    held = holders.holders(root, _nodes(root, rel)).holders
-    if held:
-        raise HostError(
-            "mdev-in-use",
-            f"{what} is in use: {'; '.join(map(str, held))}; stop that guest or detach the device first",
-            path=root.host_path(rel),
-            errno=errno.EBUSY,
-        )
+    what = check_free(root, uuid)
     try:
         root.write(f"{rel}/remove", "1")
     except HostError as error:
@@ -158,6 +155,25 @@ def remove(root: Root, uuid: str) -> None:
             f"the removal of {what} was taken, but it is still there; the kernel waits for whoever uses it",
             path=root.host_path(rel),
         )
+
+
+def check_free(root: Root, uuid: str) -> str:
+    """Refuse while somebody has a mediated device open; else what it is, in words.
+
+    :raises HostError: ``mdev-in-use`` naming the processes.
+    """
+    rel = f"{DEVICES}/{uuid}"
+    there = device(root, uuid)
+    what = uuid if there is None else f"{uuid} ({there.type_id} on {there.parent})"
+    held = holders.holders(root, _nodes(root, rel)).holders
+    if held:
+        raise HostError(
+            "mdev-in-use",
+            f"{what} is in use: {'; '.join(map(str, held))}; stop that guest or detach the device first",
+            path=root.host_path(rel),
+            errno=errno.EBUSY,
+        )
+    return what
 
 
 def _nodes(root: Root, rel: str) -> list[str]:

@@ -45,12 +45,13 @@ def originals(root: Root, unit: Unit, known: Iterable[Original] = ()) -> tuple[O
     return tuple(_original(root, function, earlier) for function in unit.functions)
 
 
-def plan_bind(root: Root, unit: Unit, *, load_module: bool = False) -> Plan:
+def plan_bind(root: Root, unit: Unit, *, load_module: bool = False, look_for_holders: bool = True) -> Plan:
     """Steps that put every function of the unit on vfio-pci, the companions first. Changes nothing.
 
     Starts from any half-done state. Functions that vfio-pci has already are left alone, however they came there.
 
     :param load_module: plan to load vfio-pci if the kernel lacks it.
+    :param look_for_holders: False for a plan that is only shown: who has a node open changes from moment to moment.
     :raises Conflict: those of :func:`cantle.kernel.unit.check`, ``device-held``, ``holders-unknown``, ``driver-not-loaded``.
     """
     steps: list[Step] = []
@@ -59,7 +60,8 @@ def plan_bind(root: Root, unit: Unit, *, load_module: bool = False) -> Plan:
     if not steps:
         return Plan()
     units.check(root, unit)
-    _check_nobody_uses(root, steps)
+    if look_for_holders:
+        _check_nobody_uses(root, steps)
     if not modules.driver_present(root, VFIO_PCI):
         if not load_module:
             raise binding.not_loaded(VFIO_PCI, f"{unit.card.address} cannot be lent whole")
@@ -67,7 +69,7 @@ def plan_bind(root: Root, unit: Unit, *, load_module: bool = False) -> Plan:
     return Plan(tuple(steps), _warnings(root, unit))
 
 
-def plan_release(root: Root, unit: Unit, known: Iterable[Original] = ()) -> Plan:
+def plan_release(root: Root, unit: Unit, known: Iterable[Original] = (), *, look_for_holders: bool = True) -> Plan:
     """Steps that give every function back to where it came from, the card first. Changes nothing.
 
     A function of unknown origin goes to the driver the kernel chooses. Functions on other drivers than vfio-pci are left alone.
@@ -87,7 +89,8 @@ def plan_release(root: Root, unit: Unit, known: Iterable[Original] = ()) -> Plan
         return Plan()
     for objection in units.virtual_functions(root, unit):
         raise objection
-    _check_nobody_uses(root, steps)
+    if look_for_holders:
+        _check_nobody_uses(root, steps)
     for step in steps:
         wanted = step.args.get("driver", "")
         if step.name == "bind-driver" and not modules.driver_present(root, wanted):
@@ -104,6 +107,14 @@ def apply(root: Root, plan: Plan, undo: Undo | None = None, executors: Executors
         :func:`cantle.kernel.undo.run_steps`; the start state is back, or the error is ``undo-incomplete``.
     """
     return run_steps(root, plan.steps, executors or EXECUTORS, undo)
+
+
+def check_free(root: Root, unit: Unit) -> None:
+    """Refuse while somebody has a node of the unit open.
+
+    :raises Conflict: ``device-held``, ``holders-unknown``.
+    """
+    holders.check_free(root, [function.address for function in unit.functions])
 
 
 def is_bound(root: Root, unit: Unit) -> bool:

@@ -53,11 +53,13 @@ class EnabledTypes:
     :param warnings: for the log of whoever loaded them.
     :param whole_if_not_offered: a card that does not offer its type is lent whole, as the seed has it (spec S0.2), in place of being
         withheld.
+    :param adopt: mediated devices of an enabled type that somebody else made and nobody holds are lent too (spec S1.3).
     """
 
     types: tuple[EnabledType, ...] = ()
     warnings: tuple[str, ...] = ()
     whole_if_not_offered: bool = False
+    adopt: bool = False
     _by_address: Mapping[str, EnabledType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,10 @@ class EnabledTypes:
     def named(self, *names: str) -> EnabledType | None:
         """The type enabled for a parent by any of its names, the default left aside."""
         return next((self._by_address[name] for name in names if name in self._by_address), None)
+
+    def of_type(self, type_id: str) -> EnabledType:
+        """How a type is to be inventoried: as configured, else as any vGPU."""
+        return next((one for one in self.types if one.type_id == type_id), EnabledType(type_id))
 
     @property
     def default(self) -> EnabledType | None:
@@ -146,11 +152,12 @@ def build(
     sections: Iterable[TypeSection],
     *,
     whole_if_not_offered: bool = False,
+    adopt: bool = False,
     parent_exists: Callable[[str], bool] | None = None,
 ) -> EnabledTypes:
     """Check everything and put it together.
 
-    :param whole_if_not_offered: see :class:`EnabledTypes`.
+    :param whole_if_not_offered: see :class:`EnabledTypes`; ``adopt`` too.
     :param parent_exists: whether the host has a mediated-device parent of this name; None where no host is at hand (then any
         well-formed name is taken).
     :raises BadConfig: listing every error found, see :func:`refuse`.
@@ -181,7 +188,7 @@ def build(
         types.append(one)
     _refuse_shared_addresses(types, merged, errors)
     refuse(errors)
-    return EnabledTypes(tuple(types), tuple(warnings), whole_if_not_offered)
+    return EnabledTypes(tuple(types), tuple(warnings), whole_if_not_offered, adopt)
 
 
 def _enabled(enablings: Iterable[Enabling], errors: _Errors) -> dict[str, Enabling]:

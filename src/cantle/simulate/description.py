@@ -71,6 +71,10 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     :param drivers: what else on this host knows its ids.
     :param behind: address of the bridge it sits behind, another function of this host.
     :param mdev: what it offers while ``driver`` is bound to it.
+    :param sriov_total: how many virtual functions it can have; its virtual functions are the functions that name it as ``physfn``.
+    :param physfn: of a virtual function, the address of the one it belongs to.
+    :param power_state: ``D0``, or ``D3cold`` for one that sleeps.
+    :param config: the first bytes of its configuration space in hex; ``ffffffff`` for one that fell off the bus.
     """
 
     address: str
@@ -86,6 +90,10 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     numa_node: int = -1
     boot_vga: bool | None = None
     mdev: MdevSpec | None = None
+    sriov_total: int | None = None
+    physfn: str | None = None
+    power_state: str = "D0"
+    config: str | None = None
 
 
 class Parent(_Part, frozen=True):
@@ -176,6 +184,8 @@ def _check(described: Description, source: str) -> None:
             raise _malformed(source, f"functions: {function.address} is behind {function.behind}, which is not there")
         if function.iommu_group is not None and described.iommu == "none":
             raise _malformed(source, f"functions: {function.address} has an iommu_group, but iommu is none")
+        if function.physfn is not None and function.physfn not in addresses:
+            raise _malformed(source, f"functions: {function.address} belongs to {function.physfn}, which is not there")
         _check_no_loop(described, function, source)
     for parent in described.parents:
         _require(_FILE_NAME, parent.name, "parents: name", source)
@@ -198,6 +208,8 @@ def _check_function(function: Function, source: str) -> str:
     _require(_CLASS_ID, function.class_id, f"{where}: class", source)
     _require(re.compile(rf"{_ID.pattern}:{_ID.pattern}"), function.subsystem, f"{where}: subsystem", source)
     _require(re.compile(r"[0-9a-f]{2}"), function.revision, f"{where}: revision", source)
+    _require(re.compile(r"D[0-3](hot|cold)?"), function.power_state, f"{where}: power_state", source)
+    _require(re.compile(r"([0-9a-f]{2})*"), function.config or "", f"{where}: config", source)
     for driver in (*function.drivers, *filter(None, [function.driver])):
         _require(_FILE_NAME, driver, f"{where}: driver", source)
     if function.mdev is not None:

@@ -48,6 +48,10 @@ class Tree:
             self._write(f"{place}.new", data, mode)
             os.replace(f"{place}.new", place)
 
+    def put_bytes(self, rel: str, data: bytes) -> None:
+        """Make a file of these bytes and no newline."""
+        self._write(self.place(rel), data, 0o444)
+
     def link(self, rel: str, target: str) -> None:
         """Make a link, relative as the kernel's are, to another path of the tree."""
         place = self.place(rel)
@@ -173,13 +177,24 @@ def lay_function(tree: Tree, described: Description, function: Function) -> None
         "revision": f"0x{function.revision}",
         "numa_node": str(function.numa_node),
         "enable": "0",
-        "power_state": "D0",
+        "power_state": function.power_state,
         "modalias": _modalias(function),
     }
     if function.boot_vga is not None:
         files["boot_vga"] = str(int(function.boot_vga))
+    enabled = [one for one in described.functions if one.physfn == function.address]
+    if function.sriov_total is not None:
+        files |= {"sriov_totalvfs": str(function.sriov_total), "sriov_numvfs": str(len(enabled))}
     for name, text in files.items():
         tree.put(f"{device}/{name}", text)
+    if function.config is not None:
+        tree.put_bytes(f"{device}/config", bytes.fromhex(function.config))
+    for number, one in enumerate(enabled):
+        tree.link(f"{device}/virtfn{number}", function_path(described, one))
+    if function.physfn is not None:
+        owner = described.function(function.physfn)
+        assert owner is not None  # noqa: S101 - checked when the description was read
+        tree.link(f"{device}/physfn", function_path(described, owner))
     tree.put(f"{device}/driver_override", NO_OVERRIDE, 0o644)
     tree.put(f"{device}/remove", "", 0o200)
     tree.link(f"{device}/subsystem", "sys/bus/pci")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cantle import simulate
 from cantle.agent import discover
-from cantle.drivers.driver import Driver
+from cantle.drivers.driver import Driver, Known
 from cantle.kernel.pci_ids import PciIds
 from cantle.model.attach_handle import AttachType
 from cantle.model.enabled_types import EnabledType, EnabledTypes
+from cantle.model.intent import Intent
 from cantle.wire.inventory import DeviceReport, InventoryReport
 from cantle.wire.work import WantedHandle
 
@@ -22,17 +24,43 @@ SECOND = "11111111-2222-4333-8444-666666666666"
 SEED = EnabledTypes((EnabledType("nvidia-223", addresses=(T4,)),))
 
 
-def report(root: simulate.SimulatedRoot, driver: Driver, enabled: EnabledTypes, *ours: WantedHandle) -> InventoryReport:
+def report(
+    root: simulate.SimulatedRoot,
+    driver: Driver,
+    enabled: EnabledTypes,
+    *ours: WantedHandle,
+    wishes: Sequence[Intent] = (),
+    known: Mapping[str, Known] | None = None,
+) -> InventoryReport:
     """What one driver finds on a host."""
-    view, problems = discover.look("node1", root, enabled, {one.uuid: one for one in ours}, PciIds(root))
+    view, problems = discover.look(
+        "node1",
+        root,
+        enabled,
+        {one.uuid: one for one in ours},
+        PciIds(root),
+        wishes={one.device: one for one in wishes},
+        known=known,
+    )
     return discover.report(view, [driver], problems, "start")
 
 
 def devices(
-    root: simulate.SimulatedRoot, driver: Driver, enabled: EnabledTypes = SEED, *ours: WantedHandle
+    root: simulate.SimulatedRoot,
+    driver: Driver,
+    enabled: EnabledTypes = SEED,
+    *ours: WantedHandle,
+    wishes: Sequence[Intent] = (),
+    known: Mapping[str, Known] | None = None,
 ) -> dict[str, DeviceReport]:
     """The same, by address."""
-    return {one.address: one for one in report(root, driver, enabled, *ours).devices}
+    found = report(root, driver, enabled, *ours, wishes=wishes, known=known)
+    return {one.address: one for one in found.devices}
+
+
+def seen(found: Mapping[str, DeviceReport]) -> dict[str, Known]:
+    """What a host remembers after that look."""
+    return discover.remember({}, found.values())
 
 
 def lent_mdev(uuid: str, mark: str, device: str = T4) -> WantedHandle:

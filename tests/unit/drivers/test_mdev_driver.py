@@ -8,6 +8,7 @@ import pytest
 from tests.unit.drivers.hosts import FIRST, described, devices, lent_mdev, marks
 
 from cantle import simulate
+from cantle.drivers.intel import IntelDriver
 from cantle.drivers.mdev import MdevDriver
 from cantle.kernel import mdev
 from cantle.model.device import DeviceType, Health, Mode
@@ -66,8 +67,11 @@ functions:
 
 def test_types_without_names_of_a_pci_parent_are_named_by_their_ids(tmp_path: Path) -> None:
     enabled = EnabledTypes((EnabledType("i915-GVTg_V5_4", addresses=("0000:00:02.0",)),))
-    found = devices(described(INTEL, tmp_path / "h"), MdevDriver(), enabled)
-    assert list(found) == ["0000:00:02.0"]
+    root = described(INTEL, tmp_path / "h")
+    assert devices(root, MdevDriver(), enabled) == {}
+    found = devices(root, IntelDriver(), enabled)
+    assert sorted(found) == ["0000:00:02.0", "0000:01:00.0"]
+    assert found["0000:01:00.0"].mode is Mode.PASSTHROUGH
     card = found["0000:00:02.0"]
     assert (card.type, card.vendor, card.mode, card.health) == (DeviceType.GPU, "8086", Mode.MDEV, Health.OK)
     assert card.deployables[0].traits == ("OWNER_CYBORG", "CUSTOM_INTEL_591D_I915_GVTG_V5_4")
@@ -76,7 +80,7 @@ def test_types_without_names_of_a_pci_parent_are_named_by_their_ids(tmp_path: Pa
 
 def test_an_enabled_card_whose_driver_is_late_is_withheld_and_not_forgotten(tmp_path: Path) -> None:
     enabled = EnabledTypes((EnabledType("i915-GVTg_V5_4", addresses=("0000:01:00.0",)),))
-    card = devices(described(INTEL, tmp_path / "h"), MdevDriver(), enabled)["0000:01:00.0"]
+    card = devices(described(INTEL, tmp_path / "h"), IntelDriver(), enabled)["0000:01:00.0"]
     assert (card.health, card.deployables) == (Health.DEGRADED, ())
     assert "no mediated type is offered" in str(card.reason)
 

@@ -19,6 +19,7 @@ from tests.unit.drivers.hosts import (
     lent_mdev,
     marks,
     report,
+    seen,
 )
 
 from cantle import simulate
@@ -154,14 +155,15 @@ def test_by_option_a_card_that_does_not_offer_its_type_is_lent_whole(t4: simulat
 def test_a_card_to_be_cut_on_another_driver_is_withheld_and_still_lists_what_it_could_be(
     t4: simulate.SimulatedRoot,
 ) -> None:
-    driver = NvidiaDriver()
-    devices(t4, driver)
+    before = devices(t4, NvidiaDriver())
     t4.write("sys/bus/pci/drivers/nvidia/unbind", T4)
-    card = devices(t4, driver)[T4]
+    card = devices(t4, NvidiaDriver(), known=seen(before))[T4]
     assert card.deployables == ()
     assert card.health is Health.DEGRADED
     assert card.reason == "nvidia-223 is enabled for it, but it is on no driver: its types are offered by nvidia alone"
     assert card.capabilities == ("passthrough", "mdev")
+    assert card.mdev_types == before[T4].mdev_types
+    assert card.mdev_types[T4]["nvidia-223"] == "GRID T4-2B"
 
 
 def test_a_whole_card_keeps_being_lent_while_it_is_on_vfio_pci(t4: simulate.SimulatedRoot) -> None:
@@ -239,12 +241,13 @@ class Unreadable(simulate.SimulatedRoot):
 
 def test_a_card_that_cannot_be_read_is_degraded_and_hides_no_other(t4: simulate.SimulatedRoot) -> None:
     root, driver = Unreadable(t4.path), NvidiaDriver()
-    devices(root, driver)
+    known = seen(devices(root, driver))
     root.broken = f"sys/class/mdev_bus/{T4}"
-    found = devices(root, driver)
+    found = devices(root, driver, known=known)
     assert (found[T4].health, found[T4].deployables) == (Health.DEGRADED, ())
     assert "Input/output error" in str(found[T4].reason)
     assert found[T4].capabilities == ("passthrough", "mdev")
+    assert found[T4].mdev_types == known[T4].mdev_types
     assert found[M40].health is Health.OK
 
 
