@@ -68,7 +68,8 @@ def _loading(conf: cfg.ConfigOpts) -> Any:
     conf.set_default("service_type", "compute", group=GROUP)
     conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
     conf.set_default("timeout", _TIMEOUT, group=GROUP)
-    return loading if conf.nova.auth_type or conf.nova.auth_section else None
+    # With auth_section, auth_type is an option of that section and none of this one.
+    return loading if conf.nova.auth_section or conf.nova.auth_type else None
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
