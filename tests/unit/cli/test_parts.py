@@ -10,14 +10,21 @@ from tests.unit.cli.serving import PATIENCE
 
 #: A server of one part. What the part does is put in; the main thread is known as ``MAIN``.
 SERVER = """
-import signal, sys, threading
+import signal, sys, threading, time
 from cantle.cli.parts import Parts
 
 MAIN = threading.get_ident()
 
+def place():
+    frame = sys._current_frames()[MAIN]
+    return frame.f_code.co_name, frame.f_lasti
+
 def until_it_waits():
-    while sys._current_frames()[MAIN].f_code.co_name != "wait":
-        pass
+    "Until the main thread was at the same place of a wait for a hundred looks: it sleeps there."
+    looks, before = 0, place()
+    while looks < 100:
+        time.sleep(0.001)
+        looks, before = looks + 1 if before == place() and before[0] == "wait" else 0, place()
 
 {part}
 
