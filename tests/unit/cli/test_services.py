@@ -1,0 +1,192 @@
+"""The programs beside ``cantle``: cantle-keeper, cantle-manage, cantle-status. Each is run as a process."""
+
+from __future__ import annotations
+
+import base64
+import selectors
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.databases import sqlite_url
+from tests.unit.cli.serving import PATIENCE, Done, clean
+from tests.unit.engine.cloud import Host, bound, make_profile, t4
+from tests.unit.keeper.conftest import told, until
+from tests.unit.keeper.listener import HANG, listening
+
+from cantle.cli.exit_codes import ExitCode
+from cantle.model.event import Outlets
+from cantle.store.database import Database
+from cantle.store.revision import HEAD
+
+SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+
+
+def config(place: Path, text: str = "") -> Path:
+    """A configuration file for the database in ``place``."""
+    file = place / "cantle.conf"
+    file.write_text(f"[database]\nconnection = sqlite:///{place / 'cantle.db'}\n{text}")
+    return file
+
+
+def run(program: str, place: Path, *arguments: str, text: str = "") -> Done:
+    """Run one of them to its end."""
+    command = [sys.executable, "-m", f"cantle.cli.{program}", "--config-file", str(config(place, text)), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=clean({}))
+    return Done(done.returncode, done.stdout, done.stderr)
+
+
+def test_a_database_is_made_and_made_again_without_harm(tmp_path: Path) -> None:
+    assert run("manage", tmp_path, "db", "version") == Done(0, f"schema empty, needed {HEAD}\n", "")
+    assert run("manage", tmp_path, "db", "sync") == Done(0, f"schema {HEAD} (was empty)\n", "")
+    assert run("manage", tmp_path, "db", "sync") == Done(0, f"schema {HEAD} (nothing to do)\n", "")
+    assert run("manage", tmp_path, "db", "version") == Done(0, f"schema {HEAD}, needed {HEAD}\n", "")
+    assert run("manage", tmp_path, "db", "purge") == Done(0, "deleted 0 requests, 0 events, 0 owners\n", "")
+
+
+def test_what_is_wrong_is_one_line_with_a_code(tmp_path: Path) -> None:
+    done = run("manage", tmp_path, "db", "purge")
+    assert done.code == ExitCode.UNAVAILABLE
+    assert done.err.endswith("[database-not-migrated]\n")
+    assert done.err.count("\n") == 1
+    done = run("manage", tmp_path, "db", "sync", text="connection = oracle://x\n")
+    assert done.code == ExitCode.CONFIG
+    assert "[bad-database-url]" in done.err
+
+
+def checks(done: Done) -> dict[str, str]:
+    """Result by check, from the table."""
+    lines = [line.strip("| ") for line in done.out.splitlines()]
+    names = [line.removeprefix("Check: ") for line in lines if line.startswith("Check: ")]
+    return dict(
+        zip(names, [line.removeprefix("Result: ") for line in lines if line.startswith("Result: ")], strict=True)
+    )
+
+
+def test_a_ready_installation_is_told_from_one_that_is_not(tmp_path: Path) -> None:
+    empty = run("status", tmp_path, "upgrade", "check")
+    assert empty.code == 2
+    assert checks(empty)["Database schema"] == "Failure"
+    run("manage", tmp_path, "db", "sync")
+    done = run("status", tmp_path, "upgrade", "check")
+    assert done.code == 0, done
+    assert set(checks(done).values()) == {"Success"}
+    assert len({len(line) for line in done.out.splitlines()}) == 1, "a table"
+
+
+def test_openstack_without_a_way_to_tell_nova_is_a_warning(tmp_path: Path) -> None:
+    run("manage", tmp_path, "db", "sync")
+    done = run("status", tmp_path, "upgrade", "check", text="[api]\nauth = keystone\n")
+    assert done.code == 1
+    assert checks(done)["Events to Nova"] == "Warning"
+
+
+@pytest.mark.parametrize(
+    ("text", "check"),
+    [
+        ("[keeper]\nevent_days = many\n", "Configuration"),
+        ("[webhook]\nurl = https://hooks.example\n", "Configuration"),
+        ("[oslo_policy]\npolicy_file = broken.yaml\n", "Policy file"),
+        ("[database]\nconnection = sqlite:////no/such/place/cantle.db\n", "Database"),
+    ],
+)
+def test_what_stands_in_the_way_of_a_start_is_a_failure(tmp_path: Path, text: str, check: str) -> None:
+    (tmp_path / "broken.yaml").write_text("- [\n")
+    run("manage", tmp_path, "db", "sync")
+    done = run("status", tmp_path, "upgrade", "check", text=text)
+    assert done.code == 2, done
+    assert checks(done)[check] == "Failure"
+
+
+def test_a_damaged_database_is_a_failure_of_the_database(tmp_path: Path) -> None:
+    (tmp_path / "cantle.db").write_text("no database at all, " * 500)
+    done = run("status", tmp_path, "upgrade", "check")
+    assert done.code == 2
+    assert checks(done)["Database"] == "Failure"
+
+
+@contextmanager
+def keeper(place: Path, text: str) -> Iterator[subprocess.Popen[str]]:
+    """A running keeper that has said that it is at work."""
+    command = [sys.executable, "-m", "cantle.cli.keeper", "--config-file", str(config(place, text))]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=clean({})
+    ) as process:
+        try:
+            assert process.stdout is not None
+            with selectors.DefaultSelector() as selector:
+                selector.register(process.stdout, selectors.EVENT_READ)
+                assert selector.select(PATIENCE), "the keeper says nothing"
+            assert "is at work" in process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+def outcome(place: Path) -> str | None:
+    """How the one event ended, so far."""
+    with sqlite3.connect(place / "cantle.db") as connection:
+        (row,) = connection.execute("SELECT outcome FROM outbox").fetchall()
+    connection.close()
+    return row[0] if row[0] is None else str(row[0])
+
+
+def test_a_keeper_delivers_what_was_there_before_it_and_ends_when_told(tmp_path: Path) -> None:
+    with listening() as listener:
+        _event(tmp_path)
+        with keeper(tmp_path, f"[webhook]\nurl = {listener.url}/hook\nsecret = {SECRET}\n") as process:
+            until(lambda: outcome(tmp_path) == "delivered")
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        assert len(listener.requests) == 1
+
+
+def test_a_keeper_that_is_told_to_end_lets_the_call_under_way_finish(tmp_path: Path) -> None:
+    with listening() as listener:
+        _event(tmp_path)
+        listener.answers = [HANG]
+        with keeper(tmp_path, f"[webhook]\nurl = {listener.url}/hook\nsecret = {SECRET}\n") as process:
+            until(lambda: len(listener.requests) == 1)
+            process.send_signal(signal.SIGTERM)
+            listener.over.set()
+            assert process.wait(PATIENCE) == 0
+        assert outcome(tmp_path) is None, "it was not taken, and is still to be sent"
+        with sqlite3.connect(tmp_path / "cantle.db") as connection:
+            claimed = connection.execute("SELECT claimed_by, problem FROM outbox").fetchall()
+        connection.close()
+        assert claimed[0][0] is None, "and given back, not left to run out"
+        assert "cannot be reached" in claimed[0][1]
+
+
+def test_a_killed_keeper_leaves_the_event_to_the_next(tmp_path: Path) -> None:
+    text = "[webhook]\nurl = {url}/hook\nsecret = " + SECRET + "\n"
+    with listening() as listener:
+        _event(tmp_path)
+        listener.answers = [HANG]
+        with keeper(tmp_path, text.format(url=listener.url)) as process:
+            until(lambda: len(listener.requests) == 1)
+            process.kill()
+            process.wait(PATIENCE)
+        with sqlite3.connect(tmp_path / "cantle.db") as connection:
+            connection.execute("UPDATE outbox SET claimed_until = '2001-01-01 00:00:00.000000'")
+        connection.close()
+        with keeper(tmp_path, text.format(url=listener.url)) as process:
+            until(lambda: outcome(tmp_path) == "delivered")
+        first, second = listener.requests
+        assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+def _event(place: Path) -> None:
+    """One event for the webhook, written by another process as it were."""
+    db = Database.open(sqlite_url(place))
+    with told(db, Outlets(webhook=True)):
+        host = Host(db)
+        host.report(t4(1))
+        make_profile(db)
+        bound(db, host)
+    db.close()
