@@ -83,10 +83,32 @@ class DesiredFile:
 
         :raises HostError: ``agent-state-unreadable`` when there is a file that may not be read.
         """
-        try:
-            data = self._path.read_bytes()
-        except FileNotFoundError:
+        data = self._read()
+        if data is None:
             return Desired()
+        found, why = _understood(data)
+        if found is not None:
+            return found
+        aside = self._path.with_suffix(".unusable")
+        _log.error("%s cannot be used (%s); it is kept as %s and the server is asked anew", self._path, why, aside.name)
+        with contextlib.suppress(OSError):
+            self._path.replace(aside)
+        return Desired()
+
+    def look(self) -> Desired:
+        """The same without setting anything aside: for whoever only wants to know.
+
+        :raises HostError: ``agent-state-unreadable``.
+        """
+        data = self._read()
+        found = _understood(data)[0] if data is not None else None
+        return found or Desired()
+
+    def _read(self) -> bytes | None:
+        try:
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return None
         except OSError as error:
             raise HostError(
                 "agent-state-unreadable",
@@ -94,18 +116,6 @@ class DesiredFile:
                 path=str(self._path),
                 errno=error.errno,
             ) from error
-        try:
-            loaded = msgspec.json.decode(data, type=Desired)
-            if loaded.version == VERSION:
-                return loaded
-            why = f"it has version {loaded.version}, this agent knows {VERSION}"
-        except msgspec.DecodeError as error:
-            why = str(error)
-        aside = self._path.with_suffix(".unusable")
-        _log.error("%s cannot be used (%s); it is kept as %s and the server is asked anew", self._path, why, aside.name)
-        with contextlib.suppress(OSError):
-            self._path.replace(aside)
-        return Desired()
 
     def save(self, desired: Desired) -> None:
         """Replace what was saved. When this returns, it is on the disk.
@@ -135,3 +145,14 @@ class DesiredFile:
             path=str(self._directory),
             errno=error.errno,
         )
+
+
+def _understood(data: bytes) -> tuple[Desired | None, str]:
+    """What a file says, or why it cannot be used."""
+    try:
+        loaded = msgspec.json.decode(data, type=Desired)
+    except msgspec.DecodeError as error:
+        return None, str(error)
+    if loaded.version != VERSION:
+        return None, f"it has version {loaded.version}, this agent knows {VERSION}"
+    return loaded, ""

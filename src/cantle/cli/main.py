@@ -18,6 +18,8 @@ from cantle.cli.output import safe
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("scan", "scan", "Show the accelerators of this machine, or of a saved dump."),
     ("serve", "serve", "Run Cantle on this machine: API, keeper and this host's agent."),
+    ("agent", "agent", "This host's part by itself: run its agent, or restore its cards at boot."),
+    ("config", "config", "Check a configuration before it is used."),
     ("host", "host", "Hosts with an agent."),
     ("device", "device", "Cards, as their hosts report them."),
     ("deployable", "deployable", "The parts of cards that are offered together."),

@@ -1,0 +1,66 @@
+"""``cantle config``: whether a configuration can be used, found out before a service is restarted with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cantle.agent import refused
+from cantle.agent.desired import DesiredFile
+from cantle.cli.state_dir import default as default_state_dir
+from cantle.conf import devices as conf_devices
+from cantle.conf import files as conf_files
+from cantle.errors import BadConfig
+from cantle.kernel.root import Root
+
+
+@click.group()
+def config() -> None:
+    """Configuration files.
+
+    \b
+    Examples:
+      cantle config check
+      cantle config check --config-file ./new.conf
+    """
+
+
+@config.command("check")
+@click.option(
+    "--config-file",
+    "config_files",
+    multiple=True,
+    type=click.Path(),
+    help="Read this file; repeat for more, later ones win. [default: /etc/cantle/cantle.conf if there]",
+)
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path),
+    help="Where the agents' memories are kept. [default: /var/lib/cantle for root, else ~/.local/state/cantle]",
+)
+def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
+    """Say whether the enabled types of a configuration can be used, and whether they would take away what is lent on this host.
+
+    Changes nothing. A service started with a configuration that would take something away starts all the same; the cards concerned stay
+    as they are and say config-refused.
+
+    \b
+    Examples:
+      cantle config check
+      cantle config check --config-file ./new.conf
+    """
+    files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
+    types = conf_devices.load(files, directories)
+    state = state_dir or default_state_dir()
+    told = []
+    for memory in sorted(path for path in (state / "agents").glob("*") if path.is_dir()):
+        simulated = state / "simulated" / memory.name
+        root = Root(simulated) if simulated.is_dir() else Root()
+        told += [f"{memory.name}: {line}" for line in refused.refusals(root, types, DesiredFile(memory).look())]
+    for warning in types.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    if told:
+        raise BadConfig("config-refused", "\n  ".join(["this would take away what is lent:", *told]))
+    enabled = ", ".join(one.type_id for one in types.types) or "none"
+    click.echo(f"The configuration can be used. Enabled types: {enabled}.")
