@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from tests.kernel.guest import sysfs
+from tests.kernel.guest.hotplug import pulled
 from tests.kernel.lab import machine
+from tests.kernel.lab.inside import Host
 
 from cantle.kernel import mdev
 from cantle.kernel.root import Root
@@ -69,6 +71,12 @@ def test_a_change_is_heard_of_and_its_burst_of_events_is_one_turn(
     assert turns.get(timeout=60) == "uevent"
     with pytest.raises(queue.Empty):
         turns.get(timeout=2.5 * SETTLE)
+
+
+def test_a_card_that_is_pulled_is_heard_of_and_so_is_its_return(turns: queue.Queue[str], host: Host) -> None:
+    with pulled(host):
+        assert turns.get(timeout=60) == "uevent"
+    assert turns.get(timeout=60) == "uevent"
 
 
 def test_what_other_subsystems_do_is_no_change() -> None:

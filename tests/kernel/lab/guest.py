@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shlex
@@ -21,6 +22,8 @@ from tests.kernel.lab.monitor import Monitor, MonitorError
 #: Seconds in which the guest must come up, and in which each next message must come.
 PATIENCE = 120.0
 _CONSOLE_TAIL = 40
+#: Seconds for a QEMU that is going down to write what its guest said last.
+_LAST_WORDS = 5.0
 _KEEP_BYTES = 64 << 20
 
 #: PID 1 of the guest once the root is there. It must not end before the guest is off.
@@ -149,6 +152,8 @@ class Guest:
             ) from None
 
     def _post_mortem(self, what: str) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_LAST_WORDS)
         tails = []
         for name in ("qemu.log", "console.log", "pytest.log"):
             path = self._results / name
