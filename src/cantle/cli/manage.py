@@ -61,7 +61,7 @@ def version(conf: cfg.ConfigOpts) -> None:
 def purge(conf: cfg.ConfigOpts) -> None:
     """Delete what is older than [keeper] says, now. Running keepers do the same once an hour."""
     ages = conf_keeper.ages(conf)
-    database = Database.open(conf_api.database_url(conf))
+    database = Database.open(conf_api.database_url(conf), outlets=conf_keeper.outlets(conf))
     try:
         deleted = housekeeping.sweep(database, ages)
     finally:

@@ -44,10 +44,11 @@ class Settled:
         return self.row.instance_uuid is not None and self.row.lease_uuid is None
 
 
-def announced_s(connection: Connection, row: Record) -> float:
-    """For how many seconds a failure of this ARQ is announced; 0 where the compute service is not told."""
+def announced_s(connection: Connection, settled: Settled) -> float:
+    """For how many seconds it is announced that this bind failed; 0 if it did not, or where the compute service is not told."""
     waits = outlets(connection).nova_waits
-    return waits if waits is not None and Settled(row, ArqState.BIND_FAILED).for_nova else 0.0
+    announced = settled.state is ArqState.BIND_FAILED and settled.for_nova
+    return waits if waits is not None and announced else 0.0
 
 
 def arqs_settled(connection: Connection, settled: Sequence[Settled], moment: dt.datetime) -> None:

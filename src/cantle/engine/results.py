@@ -185,12 +185,15 @@ def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
 
 def _settle(connection: Connection, changes: _Changes) -> None:
     """Change the ARQs and say so."""
-    announced = {
-        one.row.arq_id: announce.announced_s(connection, one.row)
-        for one in changes.settled
-        if one.state is ArqState.BIND_FAILED
-    }
-    rows = [{**values, "announced": announced.get(values["arq_id"], 0.0)} for values in changes.arqs]
-    if arq.settle(connection, rows) < len(rows):
-        raise LookAgain  # somebody unbound or deleted one of them meanwhile
+    ends = {one.row.arq_id: one for one in changes.settled}
+    binds = [
+        {**values, "announced": announce.announced_s(connection, ends[values["arq_id"]])}
+        for values in changes.arqs
+        if values["arq_id"] in ends
+    ]
+    others = [{**values, "announced": 0.0} for values in changes.arqs if values["arq_id"] not in ends]
+    if binds and arq.settle(connection, binds) < len(binds):
+        raise LookAgain  # somebody let go of one of them meanwhile, and nothing is said that did not happen
+    if others:
+        arq.settle(connection, others)
     announce.arqs_settled(connection, changes.settled, changes.moment)

@@ -29,11 +29,12 @@ def _end(db: Database, row: Record) -> bool:
         host.lock(connection, [row.host_id])
         moment = now()
         leases = announce.leases_now(connection, {row.lease_uuid} if row.lease_uuid is not None else set())
-        announced = announce.announced_s(connection, row)
+        failed = announce.Settled(row, ArqState.BIND_FAILED, CODE, why)
+        announced = announce.announced_s(connection, failed)
         if not arq.expire(connection, row.arq_id, CODE, why, moment, announced=announced):
             return False
         claim.unwant(connection, [row.arq_id], moment)
-        announce.arqs_settled(connection, [announce.Settled(row, ArqState.BIND_FAILED, CODE, why)], moment)
+        announce.arqs_settled(connection, [failed], moment)
         announce.leases_changed(connection, leases, moment)
         wake(connection, host_topic(row.held_on))
         if row.lease_uuid is not None:

@@ -33,7 +33,7 @@ def sweep(db: Database, ages: Ages) -> dict[str, int]:
     """Delete what is old enough; how many of each kind."""
     return {
         "requests": reap(db, ages.unbound_hours),
-        "events": db.run(lambda connection: outbox.purge(connection, ages.event_days)),
+        "events": db.run(lambda connection: outbox.purge(connection, ages.event_days, db.outlets.told)),
         "owners": db.run(lambda connection: owner.forget(connection, ages.owner_days)),
     }
 

@@ -46,6 +46,12 @@ class Outlets:
     nova_waits: float | None = None
     webhook: bool = False
 
+    @property
+    def told(self) -> tuple[Channel, ...]:
+        """The channels of those who are told."""
+        nova = (Channel.NOVA,) if self.nova_waits is not None else ()
+        return (*nova, Channel.WEBHOOK) if self.webhook else nova
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

@@ -46,17 +46,24 @@ class NovaReceiver:
             return [Verdict(Answer.DELIVERED)] * len(events)
         if answer.status_code == 207:
             return _each(events, answer)
-        if answer.status_code == 404:
-            return [Verdict(Answer.REFUSED, "Nova knows none of these instances (404)")] * len(events)
         if answer.status_code == 400:
             return self._one_by_one(events, answer)
+        if answer.status_code == 404:
+            # Novas that know this event name unknown instances one by one, in a 207 (their bug 1855752): this is another server.
+            why = "404 for the call itself: the compute endpoint in the catalog, or [nova] endpoint_override, is wrong"
+            return [Verdict(Answer.LATER, why)] * len(events)
         return [Verdict(Answer.LATER, f"Nova answered {answer.status_code}")] * len(events)
 
     def _one_by_one(self, events: Sequence[Event], answer: Any) -> list[Verdict]:
         """Nova refuses a whole call for one malformed event: find that one."""
         if len(events) == 1:
             return [Verdict(Answer.REFUSED, f"Nova finds it malformed (400): {answer.text[:500]}")]
-        return [verdict for event in events for verdict in self.send([event])]
+        verdicts: list[Verdict] = []
+        for event in events:
+            verdicts += self.send([event])
+            if verdicts[-1].answer is Answer.LATER:  # it is in trouble: leave it alone, and keep within our claim
+                break
+        return verdicts + [verdicts[-1]] * (len(events) - len(verdicts))
 
 
 def _each(events: Sequence[Event], answer: Any) -> list[Verdict]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, delete, insert, or_, select, update
 
 from cantle.model.arq import ArqState
 from cantle.model.event import Answer, Channel, Event
@@ -157,20 +157,12 @@ def put_off(connection: Connection, keeper: str, rows: Sequence[tuple[int, float
         connection.execute(_PUT_OFF, values)
 
 
-def discard_channel(connection: Connection, channel: Channel) -> int:
-    """End all events of a channel that is no longer told; how many."""
-    return connection.execute(
-        update(outbox)
-        .where(outbox.c.channel == channel, outbox.c.ended_at.is_(None))
-        .values(ended_at=database_now(), outcome=WITHDRAWN, problem=literal("nobody is told any more"))
-    ).rowcount
-
-
-def purge(connection: Connection, days: float) -> int:
-    """Delete events that ended so long ago; how many."""
-    return connection.execute(
-        delete(outbox).where(outbox.c.ended_at.is_not(None), outbox.c.ended_at < database_now(-86400.0 * days))
-    ).rowcount
+def purge(connection: Connection, days: float, told: Sequence[Channel]) -> int:
+    """Delete events that ended so long ago, and those as old for channels other than ``told``; how many."""
+    before = database_now(-86400.0 * days)
+    ended = and_(outbox.c.ended_at.is_not(None), outbox.c.ended_at < before)
+    for_nobody = and_(outbox.c.created_at < before, outbox.c.channel.not_in([str(channel) for channel in told]))
+    return connection.execute(delete(outbox).where(or_(ended, for_nobody))).rowcount
 
 
 def _event(row: Record) -> Event:

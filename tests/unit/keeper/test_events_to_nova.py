@@ -115,9 +115,28 @@ def test_an_instance_without_a_host_is_asked_again_soon_and_the_others_of_the_ba
 
 def test_an_instance_that_nova_does_not_know_is_not_told_again(cloud: Cloud) -> None:
     cloud.bound()
-    cloud.listener.answers = [(404, {"itemNotFound": {"code": 404}}, {})]
+    cloud.listener.always = answering_each(404)  # type: ignore[assignment]
     cloud.to_nova().round()
     assert cloud.outcomes() == ["refused"]
+
+
+def test_a_server_that_is_no_nova_loses_no_event(cloud: Cloud) -> None:
+    cloud.bound()
+    cloud.listener.answers = [(404, {}, {})]
+    cloud.to_nova().round()
+    (row,) = cloud.outbox()
+    assert row.outcome is None
+    assert "endpoint" in row.problem
+
+
+def test_a_nova_that_falls_ill_while_a_malformed_event_is_looked_for_is_left_alone(cloud: Cloud) -> None:
+    for _ in range(4):
+        cloud.start()
+    cloud.host.obey()
+    cloud.listener.answers = [(400, {}, {}), (200, {}, {}), (503, {}, {})]
+    cloud.to_nova().round()
+    assert cloud.outcomes() == ["delivered", None, None, None]
+    assert len(cloud.listener.requests) == 3
 
 
 def test_one_malformed_event_holds_up_no_other_and_is_named_in_the_log(

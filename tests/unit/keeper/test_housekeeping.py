@@ -20,6 +20,7 @@ from cantle.errors import Conflict, NoCapacity
 from cantle.keeper import housekeeping
 from cantle.keeper.host_watch import HostWatch
 from cantle.keeper.housekeeping import Ages
+from cantle.model.event import Outlets
 from cantle.store.tables import arqs, hosts, outbox
 from cantle.store.types import database_now
 
@@ -89,6 +90,16 @@ def test_events_are_deleted_some_days_after_their_end_and_never_before_it(cloud:
         assert connection.execute(select(outbox.c.channel)).scalars().all() == ["webhook"], (
             "which was not delivered yet"
         )
+
+
+def test_events_for_somebody_who_is_no_longer_told_are_deleted_when_they_are_old(cloud: Cloud) -> None:
+    cloud.bound()
+    cloud.db.outlets = Outlets(nova_waits=300.0)
+    assert housekeeping.sweep(cloud.db, Ages())["events"] == 0
+    with cloud.db.write() as connection:
+        connection.execute(update(outbox).values(created_at=database_now(-86400 * 8)))
+    assert housekeeping.sweep(cloud.db, Ages())["events"] == 1
+    assert cloud.outcomes() == [None], "Nova still is"
 
 
 def test_a_host_that_falls_silent_is_said_once_lent_nothing_and_loses_nothing(
