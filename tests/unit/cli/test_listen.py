@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import socket
 import threading
 import urllib.request
@@ -72,6 +74,37 @@ def test_a_server_answers_on_the_port_the_kernel_chose_until_it_is_stopped() -> 
     assert not thread.is_alive()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", server.address.port), 5).close()
+
+
+def test_many_who_come_at_once_are_connected_before_anybody_is_served() -> None:
+    server = HttpServer(Address("127.0.0.1", 0), threads=1, name="test")
+    with contextlib.ExitStack() as stack:
+        stack.callback(server.stop)
+        for _ in range(100):
+            stack.enter_context(socket.create_connection(server.address, timeout=20))
+            # Nobody accepts yet: one that found no room would hang until the time is over.
+
+
+def test_more_clients_than_threads_keep_their_connections() -> None:
+    def application(_environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+        start("204 No Content", [])
+        return []
+
+    server = HttpServer(Address("127.0.0.1", 0), threads=2, name="test")
+    thread = threading.Thread(target=server.serve, args=(application,))
+    thread.start()
+    clients = [http.client.HTTPConnection(*server.address, timeout=20) for _ in range(40)]
+    try:
+        for _ in range(2):
+            for client in clients:
+                client.request("GET", "/")
+                answer = client.getresponse()
+                assert (answer.read(), answer.headers["Connection"]) == (b"", None)
+    finally:
+        for client in clients:
+            client.close()
+        server.stop()
+        thread.join(20)
 
 
 def test_settings_without_authentication_are_the_default_that_loopback_protects() -> None:
