@@ -14,13 +14,19 @@ from pathlib import Path
 
 import pytest
 from tests.databases import sqlite_url
-from tests.unit.cli.serving import PATIENCE, Done, clean
-from tests.unit.engine.cloud import Host, bound, make_profile, t4
+from tests.postgres import Postgres
+from tests.unit.cli.serving import PATIENCE, Done, clean, serving
+from tests.unit.engine.cloud import NOVA_FOR_ALICE, Host, bound, make_profile, t4
 from tests.unit.keeper.conftest import told, until
 from tests.unit.keeper.listener import HANG, listening
 
+from cantle import wsgi
 from cantle.cli.exit_codes import ExitCode
+from cantle.conf import files
+from cantle.engine.arq import delete_arqs
+from cantle.model.arq import ArqState
 from cantle.model.event import Outlets
+from cantle.store import migrate
 from cantle.store.database import Database
 from cantle.store.revision import HEAD
 
@@ -179,6 +185,46 @@ def test_a_killed_keeper_leaves_the_event_to_the_next(tmp_path: Path) -> None:
             until(lambda: outcome(tmp_path) == "delivered")
         first, second = listener.requests
         assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+def test_cantle_serve_tells_a_webhook_what_becomes_of_a_lease(tmp_path: Path) -> None:
+    with listening() as listener:
+        told_file = tmp_path / "told.conf"
+        told_file.write_text(f"[webhook]\nurl = {listener.url}/hook\nsecret = {SECRET}\n")
+        with serving(tmp_path, "--config-file", str(told_file)) as server:
+            server.await_capacity()
+            profile = tmp_path / "gold.yaml"
+            profile.write_text("name: gold\ngroups:\n- resources:VGPU: 1\n")
+            assert server.cantle("profile", "create", "-f", str(profile)).code == 0
+            lease = server.json("lease", "create", "gold", "--wait")
+            until(lambda: "lease.active" in [request.json["type"] for request in listener.requests])
+            assert server.cantle("lease", "release", lease["uuid"], "--wait").code == 0
+            until(lambda: "lease.released" in [request.json["type"] for request in listener.requests])
+    kinds = [request.json["type"] for request in listener.requests if request.json["data"]["uuid"] == lease["uuid"]]
+    assert kinds == ["lease.active", "lease.released"]
+
+
+def test_api_and_keeper_apart_tell_nova_over_postgresql(tmp_path: Path) -> None:
+    url = Postgres.shared().new_database()
+    migrate.upgrade(url)
+    with listening() as listener:
+        text = f"connection = {url}\n[nova]\nauth_type = none\nendpoint_override = {listener.url}\n"
+        with keeper(tmp_path, text) as process:
+            db = wsgi._database(files.read([str(tmp_path / "cantle.conf")]))
+            host = Host(db)
+            host.report(t4(2))
+            make_profile(db)
+            (good,) = bound(db, host)
+            until(lambda: listener.statuses == ["completed"])
+            host.refusing["*"] = "mdev-no-space"
+            (bad,) = bound(db, host)
+            until(lambda: listener.statuses.count("failed") >= 2)
+            assert bad.shown_state is ArqState.BIND_STARTED
+            delete_arqs(db, NOVA_FOR_ALICE, [bad.uuid])
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+            db.close()
+    assert {event["tag"] for event in listener.events} == {good.uuid, bad.uuid}
 
 
 def _event(place: Path) -> None:

@@ -175,3 +175,20 @@ def test_the_same_results_again_change_nothing(db: Database, host: Host) -> None
     before = get_arq(db, ADMIN, arq.uuid).updated_at
     host.obey()
     assert get_arq(db, ADMIN, arq.uuid).updated_at == before, "nor does the same failure, which comes every few seconds"
+
+
+def test_two_units_of_one_request_that_both_do_not_go_back_are_one_failure_to_unbind(db: Database, host: Host) -> None:
+    """It was bound, unbound, bound again and unbound again before the host took the first unit back."""
+    (arq,) = bound(db, host)
+    unbind(db, NOVA_FOR_ALICE, [Unbind(arq.uuid)])
+    bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", capacity_of(db).rp_uuid, str(uuid4()))])
+    unbind(db, NOVA_FOR_ALICE, [Unbind(arq.uuid)])
+    assert len(current_work(db, "compute-1").unwanted) == 2
+    host.refusing["*"] = "mdev-busy"
+    host.obey()
+    seen = get_arq(db, ALICE, arq.uuid)
+    assert (seen.state, seen.reason_code) == (ArqState.UNBIND_FAILED, "mdev-busy")
+    host.refusing.clear()
+    host.obey()
+    assert get_arq(db, ALICE, arq.uuid).state is ArqState.UNBOUND
+    assert capacity_of(db).free == 2
