@@ -77,7 +77,7 @@ def list_profiles(db: Database, *, names: Sequence[str] | None = None, page: Pag
 
 
 def delete_profiles(db: Database, who: Identity, refs: Sequence[str]) -> None:
-    """Delete profiles by uuid or name: all of them, or none when one cannot be.
+    """Delete profiles by uuid or name: all of them, or none when one cannot be. A profile named like another's uuid is not meant by it.
 
     :raises NotFound: ``profile-not-found``, naming those that do not exist.
     :raises Conflict: ``profile-in-use``, naming those an accelerator request was made from.
@@ -85,18 +85,20 @@ def delete_profiles(db: Database, who: Identity, refs: Sequence[str]) -> None:
 
     def work(connection: Connection) -> None:
         rows = store.with_use(connection, refs, [uuid for ref in refs if (uuid := uuids.canonical(ref))])
-        known = {row.name for row in rows} | {row.uuid for row in rows}
-        missing = [ref for ref in refs if ref not in known and uuids.canonical(ref) not in known]
+        by_uuid, by_name = {row.uuid: row for row in rows}, {row.name: row for row in rows}
+        meant = {ref: by_uuid.get(uuids.canonical(ref)) or by_name.get(ref) for ref in refs}
+        missing = [ref for ref, row in meant.items() if row is None]
         if missing:
             raise NotFound("profile-not-found", f"There is no device profile {', '.join(missing)}.", refs=missing)
-        used = sorted(row.name for row in rows if row.in_use)
+        going = {row.id: row.name for row in meant.values() if row is not None}
+        used = sorted(row.name for row in rows if row.in_use and row.id in going)
         if used:
             raise Conflict(
                 "profile-in-use",
                 f"Accelerator requests were made from {', '.join(used)}; delete those first.",
                 names=used,
             )
-        store.remove(connection, [row.id for row in rows])
+        store.remove(connection, list(going))
 
     db.run(work)
     audit.note(who, "profile.delete", *refs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
@@ -35,6 +36,17 @@ def test_a_profile_named_like_the_uuid_of_another_does_not_hide_it(db: Database)
     first = create_profile(db, ADMIN, name="first", groups=GROUPS)
     create_profile(db, ADMIN, name=first.uuid, groups=GROUPS)
     assert get_profile(db, first.uuid).name == "first"
+
+
+@pytest.mark.parametrize("spelled", [str, str.upper, lambda uuid: uuid.replace("-", "")])
+def test_deleting_a_profile_by_its_uuid_leaves_the_one_that_is_named_so(
+    db: Database, spelled: Callable[[str], str]
+) -> None:
+    first = create_profile(db, ADMIN, name="first", groups=GROUPS)
+    named = create_profile(db, ADMIN, name=spelled(first.uuid), groups=GROUPS)
+    create_arqs(db, ADMIN, named.name)  # what is in use is not meant either
+    delete_profiles(db, ADMIN, [named.name])
+    assert list_profiles(db) == [named]
 
 
 def test_a_second_profile_of_a_name_or_uuid_is_refused(db: Database) -> None:

@@ -78,7 +78,7 @@ def show(call: Call) -> Shown:
     ref = call.params["ref"]
     if canonical(ref) is None:
         microversion.needed(call.minor, microversion.PROFILE_BY_NAME, "Showing a device profile by name")
-    return Shown(_shape(call, engine.get_profile(call.db, canonical(ref) or ref)))
+    return Shown(_shape(call, engine.get_profile(call.db, ref)))
 
 
 def create(call: Call) -> Shape:
@@ -102,8 +102,7 @@ def create(call: Call) -> Shape:
 
 def delete_one(call: Call) -> None:
     """Delete one by uuid or name."""
-    ref = call.params["ref"]
-    engine.delete_profiles(call.db, call.who, [canonical(ref) or ref])
+    engine.delete_profiles(call.db, call.who, [call.params["ref"]])
 
 
 def delete_listed(call: Call) -> None:
@@ -114,7 +113,7 @@ def delete_listed(call: Call) -> None:
         raise BadRequest(
             "value-missing", "Say which device profiles: '?value=name1,name2', or a name or uuid in the path."
         )
-    engine.delete_profiles(call.db, call.who, [canonical(ref) or ref for ref in refs])
+    engine.delete_profiles(call.db, call.who, refs)
 
 
 def _shape(call: Call, profile: DeviceProfile) -> Shape:
