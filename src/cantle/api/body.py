@@ -59,7 +59,7 @@ def read(request: falcon.Request, limit: int) -> bytes:
 
     :raises TooLarge: ``body-too-large``.
     :raises UnsupportedMedia: ``body-not-json-type``.
-    :raises BadRequest: ``bad-content-length``, ``body-length-needed``.
+    :raises BadRequest: ``bad-content-length``, ``body-length-needed``, ``body-not-readable``.
     """
     kind = request.content_type
     if kind is not None and not _is_json(kind):
@@ -75,16 +75,25 @@ def read(request: falcon.Request, limit: int) -> bytes:
                     "The body came in chunks, which this server cannot read; send its Content-Length.",
                 )
             return b""
-        raw: bytes = request.stream.read(limit + 1)
+        raw = _part(request.stream, limit + 1)
         if len(raw) > limit:
             raise _too_large(limit, request.stream)
     elif length > limit:
         raise _too_large(limit, request.bounded_stream)
     else:
-        raw = request.bounded_stream.read(length)
+        raw = _part(request.bounded_stream, length)
         if len(raw) < length:
             raise BadRequest("bad-content-length", f"The body ended after {len(raw)} of {length} bytes.")
     return raw
+
+
+def _part(stream: Any, size: int) -> bytes:
+    """At most so many bytes. A server says with an OSError or ValueError that a client's chunks are none, or that nothing comes."""
+    try:
+        part: bytes = stream.read(size)
+    except (OSError, ValueError) as error:
+        raise BadRequest("body-not-readable", f"The body cannot be read: {error}.") from error
+    return part
 
 
 def _length(request: falcon.Request) -> int | None:
@@ -97,7 +106,7 @@ def _length(request: falcon.Request) -> int | None:
 def _too_large(limit: int, rest: Any) -> TooLarge:
     """The refusal, after reading what still comes, within reason: a client that is still sending would miss the answer."""
     left = WASTED
-    while left > 0 and (part := rest.read(min(left, 65536))):
+    while left > 0 and (part := _part(rest, min(left, 65536))):
         left -= len(part)
     return TooLarge(
         "body-too-large", f"The body is larger than {limit} bytes, which is all this server reads.", limit=limit

@@ -63,6 +63,17 @@ class Address(NamedTuple):
         return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
 
 
+class _Gateway(wsgi.Gateway_10):
+    """Ends the connection after a request in chunks. cheroot reads what the application left of a body with a length, but what is left of
+    chunks it would take for the next request."""
+
+    def respond(self) -> None:
+        """See the base class."""
+        if self.req.chunked_read:
+            self.req.close_connection = True
+        super().respond()
+
+
 class HttpServer:
     """A cheroot server: listens as soon as it is made, answers once it has its application.
 
@@ -81,6 +92,7 @@ class HttpServer:
             request_queue_size=MOST_ARRIVING,
             shutdown_timeout=DRAIN,
         )
+        self._server.gateway = _Gateway
         self._server.keep_alive_conn_limit = MOST_KEPT
         self._server.max_request_header_size = MOST_HEADER_BYTES
         self._server.max_request_body_size = MOST_BODY_BYTES

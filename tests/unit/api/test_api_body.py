@@ -161,6 +161,18 @@ def test_a_body_that_breaks_off_is_refused(world: World) -> None:
     assert (answer.status_code, answer.headers["x-cantle-error-code"]) == (400, "bad-content-length")
 
 
+class _Stalled(io.BytesIO):
+    """What a server shows of a client that sends no more."""
+
+    def read(self, size: int | None = -1) -> bytes:  # noqa: ARG002 - a stream's
+        raise TimeoutError("timed out")
+
+
+def test_a_client_that_sends_no_more_is_not_a_failure_of_ours(world: World) -> None:
+    answer = world.call("POST", "/v2/device_profiles", raw=_profile(100), extras={"wsgi.input": _Stalled()})
+    assert (answer.status_code, answer.headers["x-cantle-error-code"]) == (400, "body-not-readable")
+
+
 def test_a_body_in_chunks_is_read_up_to_the_limit(world: World) -> None:
     """Chunks have no length beforehand; the server decodes them and says so with ``wsgi.input_terminated``."""
     for size, status in ((100, 201), (201, 413)):

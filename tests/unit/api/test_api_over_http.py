@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import http.client
+import re
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -81,6 +83,24 @@ def test_chunks_without_end_are_refused(connection: http.client.HTTPConnection) 
     headers = {"Content-Type": "application/json"}
     chunks = (b" " * 65536 for _ in range(100))
     assert status(connection, "POST", "/v2/device_profiles", body=chunks, headers=headers, encode_chunked=True) == 413
+
+
+def _all_answers(port: int, chunks: bytes, kind: str = "application/json") -> list[str]:
+    """The status of every answer to one request in chunks, until the server ends the connection."""
+    head = f"POST /v2/device_profiles HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as plain:
+        plain.sendall(head.encode() + chunks)
+        answers = b"".join(iter(lambda: plain.recv(65536), b""))
+    return re.findall(r"HTTP/1\.1 (\d+)", answers.decode())
+
+
+def test_chunks_that_are_none_are_the_clients_mistake(port: int) -> None:
+    assert _all_answers(port, b"zz\r\nabc\r\n0\r\n\r\n") == ["400"]
+
+
+def test_chunks_nobody_read_are_not_taken_for_the_next_request(port: int) -> None:
+    hidden = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+    assert _all_answers(port, b"%x\r\n%b\r\n0\r\n\r\n" % (len(hidden), hidden), kind="text/plain") == ["415"]
 
 
 def test_answers_without_a_body_leave_the_connection_in_step(connection: http.client.HTTPConnection) -> None:
