@@ -67,17 +67,22 @@ def list_arqs(
     """
     wanted = None if instance is None else uuids.checked(instance, "instance")
     project = None if who.is_service and wanted is not None else project_filter(who)
-    states = sorted(RESOLVED) if resolved and wanted is None else None
     with db.read() as connection:
-        if wanted is not None and page is None:  # what the compute service asks all the time
-            found = [arq for arq in store.of_instance(connection, wanted) if project in (None, arq.project_id)]
-        else:
-            found = store.listed(connection, project=project, instance=wanted, states=states, page=page)
-    if resolved and wanted is not None:
-        pending = [arq.uuid for arq in found if arq.shown_state not in RESOLVED]
-        if pending:
-            raise Locked("arqs-not-resolved", f"Not yet resolved: {', '.join(pending)}. Ask again.", arqs=pending)
-    return found
+        if wanted is None:
+            states = sorted(RESOLVED) if resolved else None
+            return store.listed(connection, project=project, instance=None, states=states, page=page)
+        found = [arq for arq in store.of_instance(connection, wanted) if project in (None, arq.project_id)]
+        if resolved:
+            _refuse_pending(found)  # of all of them, whichever page is asked for
+        if page in (None, Page()):  # what the compute service asks all the time
+            return found
+        return store.listed(connection, project=project, instance=wanted, states=None, page=page)
+
+
+def _refuse_pending(arqs: Sequence[Arq]) -> None:
+    pending = [arq.uuid for arq in arqs if arq.shown_state not in RESOLVED]
+    if pending:
+        raise Locked("arqs-not-resolved", f"Not yet resolved: {', '.join(pending)}. Ask again.", arqs=pending)
 
 
 def get_arq(db: Database, who: Identity, uuid: str) -> Arq:

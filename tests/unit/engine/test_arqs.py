@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from uuid import uuid4
 
+import msgspec
 import pytest
 from tests.unit.engine.cloud import (
     ADMIN,
@@ -111,6 +112,23 @@ def test_resolved_of_an_instance_waits_for_all_of_its_requests(db: Database, hos
     host.obey()
     assert [one.state for one in list_arqs(db, NOVA_FOR_ALICE, instance=instance, resolved=True)] == [ArqState.BOUND]
     assert list_arqs(db, NOVA_FOR_ALICE, instance=str(uuid4()), resolved=True) == []
+
+
+def test_a_page_of_an_instance_does_not_hide_that_another_of_its_requests_is_on_the_way(
+    db: Database, host: Host
+) -> None:
+    instance, provider = str(uuid4()), capacity_of(db).rp_uuid
+    asked = create_arqs(db, NOVA_FOR_ALICE, "vgpu") + create_arqs(db, NOVA_FOR_ALICE, "vgpu")
+    bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", provider, instance) for arq in asked])
+    work = current_work(db, "compute-1")
+    host.obey(msgspec.structs.replace(work, wanted=work.wanted[:1]))
+    for direction in ("asc", "desc"):
+        page = Page(limit=1, sort_dir=direction)
+        assert len(list_arqs(db, NOVA_FOR_ALICE, instance=instance, page=page)) == 1
+        with pytest.raises(Locked):
+            list_arqs(db, NOVA_FOR_ALICE, instance=instance, resolved=True, page=page)
+    host.obey()
+    assert len(list_arqs(db, NOVA_FOR_ALICE, instance=instance, resolved=True, page=Page(limit=1))) == 1
 
 
 def test_an_instance_is_named_by_a_uuid(db: Database) -> None:
