@@ -154,7 +154,12 @@ def connect() -> Client:
 
 
 def segment(text: str) -> str:
-    """A name or uuid as one segment of a path, whatever it holds."""
+    """A name or uuid as one segment of a path, whatever it holds.
+
+    :raises click.UsageError: it is empty, as of a variable that is not set: the path would be that of the whole list.
+    """
+    if not text:
+        raise click.UsageError("The name or uuid is empty.")
     return quote(text, safe="")
 
 

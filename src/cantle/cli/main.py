@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -29,6 +30,9 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("arq", "arq", "Accelerator requests: one accelerator for one instance."),
     ("explain-error", "explain_error", "What an error code means and what to do about it."),
 )
+
+#: What a write says when the file that standard output was sent to can take no more.
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 #: Other names of commands; not listed.
 ALIASES = {"inventory": "capacity"}
@@ -88,6 +92,7 @@ def cantle(url: str | None, verbose: bool) -> None:
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of the ``cantle`` command. Ends the process with one of ``ExitCode``."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a locale without a letter of a name is no reason to fail
@@ -96,7 +101,17 @@ def main(args: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         code = _reader_gone()
+    except OSError as error:
+        code = _output_failed(error)
     sys.exit(code)
+
+
+def _open_closed_streams() -> None:
+    """Where the caller closed a standard stream (``>&-``) Python has none, and whatever is opened next would get its number."""
+    for name, number in (("stdin", 0), ("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            opened = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(opened, "r" if number == 0 else "w", encoding="utf-8"))
 
 
 def run(args: Sequence[str], command: click.Command | None = None, *, name: str = "cantle") -> int:
@@ -115,6 +130,8 @@ def run(args: Sequence[str], command: click.Command | None = None, *, name: str 
         return _reader_gone()
     except BrokenPipeError:
         return _reader_gone()
+    except OSError as error:
+        return _output_failed(error) if error.errno in _NO_ROOM and error.filename is None else _explain(error)
     except Exception as error:  # noqa: BLE001 - the border of the program: nothing ends it with a traceback
         if os.environ.get("CANTLE_DEBUG"):
             import traceback  # noqa: PLC0415 - hardly ever needed
@@ -155,11 +172,26 @@ def _coloured() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
 
 
+def _output_failed(error: OSError) -> int:
+    """The answer could not be written where it was sent (``> file``)."""
+    _complain(
+        f"The output cannot be written: {error.strerror}. Make room where it goes, or send it elsewhere.",
+        "output-failed",
+    )
+    _discard_output()
+    return ExitCode.FAILED
+
+
 def _reader_gone() -> int:
-    """Whoever read our output went away. Point the stream at nothing, or Python complains once more while ending."""
+    """Whoever read our output went away."""
+    _discard_output()
+    return ExitCode.BROKEN_PIPE
+
+
+def _discard_output() -> None:
+    """Point the stream at nothing, or Python complains once more while ending."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, sys.stdout.fileno())
-    return ExitCode.BROKEN_PIPE
 
 
 if __name__ == "__main__":

@@ -154,9 +154,11 @@ def _escape(character: str) -> str:
 def _columns(
     rows: Sequence[Row], columns: Sequence[str], fmt: str, wide: Sequence[str] | None, chosen: Sequence[str] | None
 ) -> list[str]:
-    """The fields to print, in order."""
+    """The fields to print, in order. Without a row it is not known which there are, so any is good then."""
     if not chosen:
         return list(wide) if fmt == "wide" and wide else list(columns)
+    if not rows:
+        return [name.lower() for name in chosen]
     known = list(dict.fromkeys([*columns, *(wide or ()), *(name for row in rows[:1] for name in row)]))
     by_name = {name.lower(): name for name in known}
     for name in chosen:

@@ -15,6 +15,10 @@ from cantle.cli.output import output_options, print_record, print_rows
 COLUMNS = ("name", "groups", "description")
 WIDE = ("uuid", *COLUMNS, "created_at")
 
+#: Bytes of a file that holds a profile, and values in it; far more than the server takes.
+LARGEST_FILE = 1 << 20
+MOST_VALUES = 10_000
+
 
 @click.group(no_args_is_help=True)
 def profile() -> None:
@@ -128,14 +132,31 @@ def _read_file(file: Path) -> dict[str, Any]:
     """The profile that a YAML or JSON file holds; a list with one profile, as the accelerator API takes it, is good too."""
     import yaml  # noqa: PLC0415 - only this option pays for it
 
+    class Loader(yaml.SafeLoader):
+        """YAML as JSON has it: ``2026-12-24`` is a text and no date."""
+
+    Loader.yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
     try:
-        found = yaml.safe_load(file.read_text(encoding="utf-8"))
+        with file.open("rb") as opened:
+            data = opened.read(LARGEST_FILE + 1)
+        if len(data) > LARGEST_FILE:
+            raise errors.BadRequest("malformed-file", f"{file} has more than {LARGEST_FILE} bytes: this is no profile.")
+        found = yaml.load(data.decode(), Loader=Loader)  # noqa: S506 - a SafeLoader
     except OSError as error:
         raise errors.BadRequest("unreadable-file", f"Cannot read {file}: {error.strerror}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         where = getattr(error, "problem_mark", None)
         line = f", line {where.line + 1}" if where else ""
         raise errors.BadRequest("malformed-file", f"{file}{line} is neither YAML nor JSON.") from error
+    except RecursionError:
+        found = None
+    if _is_too_much(found):
+        raise errors.BadRequest(
+            "malformed-file", f"{file} unfolds to more than {MOST_VALUES} values: this is no profile."
+        )
     if isinstance(found, list) and len(found) == 1:
         found = found[0]
     if not isinstance(found, dict):
@@ -143,3 +164,13 @@ def _read_file(file: Path) -> dict[str, Any]:
             "malformed-file", f"{file} holds no profile: it must be a mapping with 'name' and 'groups'."
         )
     return found
+
+
+def _is_too_much(found: object) -> bool:
+    """Whether there are too many values to be a profile. YAML's aliases can make of a few lines a document without end."""
+    left, seen = [found], 0
+    while left and seen <= MOST_VALUES:
+        one = left.pop()
+        seen += 1
+        left += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+    return seen > MOST_VALUES

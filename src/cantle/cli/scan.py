@@ -73,6 +73,8 @@ def scan(directory: str | None, dump: BinaryIO | None, everything: bool, fmt: st
       cantle scan -o json | jq '.[] | select(.lendable)'
       ssh gpu7 lspci -D -nn -k | cantle scan --lspci -
     """
+    if directory == "":
+        raise click.UsageError("--root is empty: name a directory, or leave it out to look at this machine.")
     if directory is not None and dump is not None:
         raise click.UsageError("--root and --lspci exclude each other.")
     found = _look(directory, dump, everything)
@@ -119,6 +121,10 @@ def _decode(data: bytes) -> str:
     return data.decode(encoding, errors="replace")
 
 
+def _known(number: int | None) -> str:
+    return "?" if number is None else str(number)
+
+
 def _cells(row: ScanRow) -> dict[str, object]:
     """A row for people: what belongs together in one cell. The fields of ``-o json`` are there too, for ``-c``."""
     together = {
@@ -126,7 +132,7 @@ def _cells(row: ScanRow) -> dict[str, object]:
         "class": row.kind if row.class_id is None else f"{row.kind} {row.class_id}",
         "iommu": row.iommu_group,
         "numa": row.numa_node,
-        "sriov": None if row.sriov_total is None else f"{row.sriov_enabled} of {row.sriov_total}",
+        "sriov": None if row.sriov_total is None else f"{_known(row.sriov_enabled)} of {row.sriov_total}",
         "verdict": row.reason,
         "revision": row.revision,
         "subsystem": row.subsystem,

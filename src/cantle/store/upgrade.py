@@ -15,7 +15,7 @@ def upgrade_in_child(url: str) -> None:
     :raises Unavailable: ``database-…`` as the child said, or ``migration-failed`` with the end of what it wrote.
     """
     child = subprocess.run(
-        [sys.executable, "-m", "cantle.store.migrate", "-"],
+        [sys.executable, "-P", "-m", "cantle.store.migrate", "-"],  # -P: nothing is imported from where we were started
         input=url + "\n",
         capture_output=True,
         text=True,

@@ -181,6 +181,72 @@ def test_a_reader_that_goes_away_ends_the_command_quietly() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_command_whose_caller_closed_standard_streams_ends_as_ever(closed: str) -> None:
+    """As cron jobs and daemons have it."""
+    script = f'exec "$0" -m cantle.cli.main explain-error internal-error {closed}'
+    done = subprocess.run(["/bin/sh", "-c", script, sys.executable], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+
+
+def test_output_into_a_full_disk_is_told_and_no_fault() -> None:
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-m", "cantle.cli.main", "explain-error"]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == ExitCode.FAILED
+    assert done.stderr == (
+        "cantle: error: The output cannot be written: No space left on device. "
+        "Make room where it goes, or send it elsewhere. [output-failed]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["lease", "show"],
+        ["lease", "xml"],
+        ["lease", "release"],
+        ["arq", "show"],
+        ["deployable", "show"],
+        ["profile", "show"],
+        ["profile", "delete"],
+    ],
+)
+def test_an_empty_name_is_refused_and_does_not_mean_all(capsys: pytest.CaptureFixture[str], line: list[str]) -> None:
+    """As of a variable that is not set. Nothing is asked of a server: there is none."""
+    assert run([*line, ""]) == ExitCode.USAGE
+    assert "is empty" in capsys.readouterr().err
+
+
+def profile_file(place: Path, text: str) -> int:
+    """Create the profile in a file with this text, with nobody to create it."""
+    file = place / "gold.yaml"
+    file.write_text(text, encoding="utf-8")
+    return run(["--url", "http://127.0.0.1:1", "profile", "create", "-f", str(file)])
+
+
+def test_a_profile_may_have_a_date_for_a_name(tmp_path: Path) -> None:
+    assert profile_file(tmp_path, 'name: 2026-12-24\ngroups: [{"resources:VGPU": 1}]\n') == ExitCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize(
+    "groups",
+    [
+        "&a [*a]",
+        "[" * 5000,
+        "\n  a: &a [x,x,x,x,x,x,x,x]\n"
+        + "".join(f"  {b}: &{b} [{f'*{a},' * 8}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)),
+        "[" + "x," * 600_000 + "]",
+    ],
+    ids=["holds itself", "deep", "unfolds", "large"],
+)
+def test_a_file_that_would_never_end_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], groups: str
+) -> None:
+    assert profile_file(tmp_path, f"name: gold\ngroups: {groups}\n") == ExitCode.USAGE
+    assert "[malformed-file]" in capsys.readouterr().err
+
+
 def test_output_with_letters_the_locale_lacks_is_no_failure() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     script = "import sys; from cantle.cli.main import main; sys.stdout.write('x'); main(['explain-error', 'ä'])"

@@ -85,6 +85,13 @@ def test_an_unknown_column_is_refused_with_the_known_ones() -> None:
         rows("table", chosen=["nam"])
 
 
+@pytest.mark.parametrize("fmt", ["json", "yaml"])
+def test_a_script_that_asks_for_columns_works_too_while_there_are_no_rows(fmt: str) -> None:
+    """Which fields rows have is known from rows."""
+    assert rows(fmt, rows=[], chosen=["owner"]) == "[]\n"
+    assert rows("table", rows=[], chosen=["Owner"]) == "OWNER\n"
+
+
 def test_no_rows_leave_the_header_and_a_word_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows("table", rows=[], empty="Nothing.") == "NAME  SIZE  ON\n"
     assert capsys.readouterr().err == "Nothing.\n"

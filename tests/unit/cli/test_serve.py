@@ -323,6 +323,24 @@ def test_ctrl_c_pressed_again_while_it_ends_leaves_no_process_behind(tmp_path: P
                 assert running.process.wait(PATIENCE) in (0, -signal.SIGINT)
 
 
+def test_it_imports_nothing_from_the_directory_it_was_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A ``logging.py`` that lies in /tmp must not become part of a server that root starts there."""
+    place = tmp_path / "elsewhere"
+    place.mkdir()
+    for name in ("logging", "sqlite3", "json", "cantle"):
+        (place / f"{name}.py").write_text("raise SystemExit('imported from where it was started')\n")
+    monkeypatch.chdir(place)
+    command = [sys.executable, "-P", *serve_command(tmp_path)[1:]]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        process.terminate()
+        _, err = process.communicate(timeout=PATIENCE)
+    assert said.startswith("cantle is serving on"), err
+
+
 def test_ctrl_c_while_it_starts_ends_it_without_a_complaint(tmp_path: Path) -> None:
     """All processes of the terminal get it, also the one that brings the database up to date."""
     command = serve_command(tmp_path)

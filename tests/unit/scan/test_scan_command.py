@@ -197,6 +197,21 @@ def test_a_root_that_is_none_is_an_error_of_use(tree: Tree, capsys: pytest.Captu
         assert output.out == ""
 
 
+def test_an_empty_root_is_an_error_of_use_and_not_this_machine(capsys: pytest.CaptureFixture[str]) -> None:
+    """As of a variable that is not set: ``--root "$TREE"``."""
+    assert run(["scan", "--root", ""]) == ExitCode.USAGE
+    assert "--root is empty" in capsys.readouterr().err
+
+
+def test_a_count_of_virtual_functions_that_cannot_be_read_is_a_question_mark(
+    tree: Tree, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hosts.a2(tree)
+    tree.attribute("0000:08:00.0", "sriov_numvfs", "?\n")
+    assert run(["scan", "--root", str(tree.base), "-o", "value", "-c", "address", "-c", "sriov"]) == ExitCode.FAILED
+    assert "0000:08:00.0\t? of 16\n" in capsys.readouterr().out
+
+
 def test_root_and_lspci_exclude_each_other(tree: Tree, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["scan", "--root", str(tree.base), "--lspci", "/dev/null"]) == ExitCode.USAGE
     assert "exclude each other" in capsys.readouterr().err
