@@ -19,7 +19,7 @@ from cantle.engine.parting import HOLDING, refuse_lent, take_back
 from cantle.errors import BadRequest, Conflict, Forbidden, NoCapacity, NotFound
 from cantle.model import uuids
 from cantle.model.arq import BINDABLE, ArqState
-from cantle.model.host import same_host
+from cantle.model.host import check_name, same_host
 from cantle.model.identity import Identity
 from cantle.store import arq as store
 from cantle.store import claim, deployable, host, owner
@@ -114,8 +114,7 @@ def _checked(who: Identity, binds: Sequence[Bind]) -> dict[str, Bind]:
     """By ARQ, in the order asked for; uuids in our spelling."""
     asked: dict[str, Bind] = {}
     for one in binds:
-        if not one.hostname or len(one.hostname) > 255:
-            raise BadRequest("bad-hostname", "hostname is empty or longer than 255 characters.")
+        check_name(one.hostname.removesuffix("."))
         if one.project_id is not None and not who.is_admin:
             raise Forbidden(
                 "project-needs-admin", "Only an administrator may say whose project_id an accelerator request is."

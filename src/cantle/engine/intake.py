@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,14 +16,13 @@ from cantle.engine.report_check import unusable
 from cantle.errors import BadRequest
 from cantle.model import uuids
 from cantle.model.device import DeviceStatus, Health
+from cantle.model.host import check_name
 from cantle.model.problem import Problem
 from cantle.store import host as hosts
 from cantle.store import inventory as store
 from cantle.store.database import Database, report_topic, wake
 from cantle.store.types import Record, database_now
 from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport, InventoryAnswer, InventoryReport
-
-_HOSTNAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 
 def accept_report(db: Database, hostname: str, report: InventoryReport) -> InventoryAnswer:
@@ -38,10 +36,7 @@ def accept_report(db: Database, hostname: str, report: InventoryReport) -> Inven
     """
     check_protocol(report.protocol)
     _check_words(report)
-    if _HOSTNAME.fullmatch(hostname) is None:
-        raise BadRequest(
-            "bad-hostname", f"{hostname!r} is no host name: letters, digits, '.', '-' and '_', at most 255 of them."
-        )
+    check_name(hostname)
     known = _known(db, hostname, report)
     if known is not None:
         heartbeat.heard(db, known.id)

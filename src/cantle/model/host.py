@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from dataclasses import dataclass
 
+from cantle.errors import BadRequest
 from cantle.model.problem import Problem
 
 #: A host that was not heard from for so long is taken for down: nothing new is bound there. Agents speak at least every 90 s,
 #: and what they say is written at most once a minute.
 DOWN_AFTER_S = 180
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,18 @@ class Host:
     last_seen: dt.datetime | None = None
     agent_start: str | None = None
     problems: tuple[Problem, ...] = ()
+
+
+def check_name(text: str) -> None:
+    """Refuse what cannot be the name of a host.
+
+    :raises BadRequest: ``bad-hostname``.
+    """
+    if _NAME.fullmatch(text) is None:
+        shown = text if len(text) <= 80 else text[:77] + "..."
+        raise BadRequest(
+            "bad-hostname", f"{shown!r} is no host name: letters, digits, '.', '-' and '_', at most 255 of them."
+        )
 
 
 def same_host(one: str, other: str) -> bool:

@@ -215,6 +215,8 @@ def test_values_that_cannot_be_are_refused(db: Database, host: Host) -> None:
         ({"device_rp_uuid": "card-1"}, "bad-uuid"),
         ({"hostname": ""}, "bad-hostname"),
         ({"hostname": "x" * 256}, "bad-hostname"),
+        ({"hostname": "compute-1\n"}, "bad-hostname"),
+        ({"hostname": "compute-1.example\r\nforged"}, "bad-hostname"),
         ({"hostname": "compute-2"}, "host-of-other-provider"),
     ):
         error = refused(db, replace(good, **change))
