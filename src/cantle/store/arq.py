@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -214,15 +215,25 @@ def listed(
     page: Page | None,
 ) -> list[Arq]:
     """ARQs of one project (None: of all), of one instance, in some states."""
+    query = _listing(project is not None, instance is not None, states is not None)
+    given = {"project": project, "instance": instance, "states": states}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    query = window(connection, query, page, arqs, SORT_KEYS, parameters=parameters)
+    return [arq(row) for row in connection.execute(query, parameters)]
+
+
+@cache
+def _listing(of_project: bool, of_instance: bool, in_states: bool) -> Select[Any]:
+    """The query of `listed`, with parameters ``project``, ``instance`` and ``states`` as far as they count."""
     query = _ARQS
-    if project is not None:
-        query = query.where(arqs.c.project_id == project)
-    if instance is not None:
-        query = query.where(arqs.c.instance_uuid == instance)
-    if states is not None:
+    if of_project:
+        query = query.where(arqs.c.project_id == bindparam("project"))
+    if of_instance:
+        query = query.where(arqs.c.instance_uuid == bindparam("instance"))
+    if in_states:
         # A failure that is being announced is shown as a bind on the way, so it is none of the states asked for.
-        query = query.where(arqs.c.state.in_([str(state) for state in states]), ~_ANNOUNCING)
-    return [arq(row) for row in connection.execute(window(connection, query, page, arqs, SORT_KEYS))]
+        query = query.where(arqs.c.state.in_(bindparam("states", expanding=True)), ~_ANNOUNCING)
+    return query
 
 
 def add(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[int]:
