@@ -14,7 +14,7 @@ from cantle.engine import arq as engine
 from cantle.engine import bind as binding
 from cantle.errors import BadRequest
 from cantle.model.arq import Arq
-from cantle.model.uuids import checked
+from cantle.model.uuids import canonical, checked
 
 
 class ArqQuery(PageQuery, frozen=True, kw_only=True):
@@ -101,11 +101,12 @@ def update(call: Call) -> None:
 def update_one(call: Call) -> None:
     """The same for one, as openstacksdk and the ``openstack`` commands ask: the body names it again."""
     uuid = call.params["uuid"]
-    for other in call.body.keys() - {uuid}:
-        raise BadRequest(
-            "patch-path",
-            f"The path names {uuid}, the body {other}; leave the last part of the path out to change several.",
-        )
+    for other in call.body:
+        if (canonical(other) or other) != (canonical(uuid) or uuid):
+            raise BadRequest(
+                "patch-path",
+                f"The path names {uuid}, the body {other}; leave the last part of the path out to change several.",
+            )
     update(call)
 
 
