@@ -17,5 +17,6 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "boot(name): which start of the guest a test runs in (tests/kernel/lab/boots.py)"
     )
+    config.addinivalue_line("markers", "leaves_mdevs: mediated devices that a test leaves behind are for the next one")
     if not config.pluginmanager.hasplugin(_IN_GUEST):
         config.pluginmanager.register(Harness(), "lab-harness")

@@ -1,60 +1,25 @@
-"""End to end: ``cantle serve`` on a real root lends units of real cards, over its commands and over its APIs.
-
-One server for all, on the disk at /keep. The last two tests are one story over two starts of the guest: power is lost with units lent.
-"""
+"""End to end: ``cantle serve`` on a real root lends units of real cards, over its commands and over its APIs."""
 
 from __future__ import annotations
 
 import errno
-import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.kernel.guest import configuration, sysfs
+from tests.kernel.guest import sysfs
 from tests.kernel.guest.command import cantle, run
 from tests.kernel.guest.configuration import T4
 from tests.kernel.guest.holder import holding
 from tests.kernel.guest.hotplug import HOT, pulled
+from tests.kernel.guest.served.conftest import TRAIT
 from tests.kernel.guest.world import World, handles
 from tests.kernel.lab.inside import Host
 from tests.kernel.lab.machine import address
 
-KEEP = Path("/keep")
-LENT = KEEP / "lent.json"
 FAIL_CREATE = Path("/sys/module/labgpu/parameters/fail_create")
-TRAIT = "CUSTOM_NVIDIA_1EB8_T4_2B"
-PROFILES = {
-    "slice": {"resources:VGPU": "1", f"trait:{TRAIT}": "required"},
-    "serial": {"resources:VGPU": "1", "trait:CUSTOM_MDEV_MTTY_DUAL_PORT_SERIAL": "required"},
-    "screen": {"resources:CUSTOM_SCREEN": "1"},
-    "picture": {"resources:CUSTOM_PICTURE": "1"},
-    "whole": {"resources:PGPU": "1", "trait:CUSTOM_NVIDIA_2204": "required"},
-    "hot": {"resources:PGPU": "1", "trait:CUSTOM_NVIDIA_2230": "required"},
-}
 CARD, AUDIO = address("geforce"), address("geforce", 1)
-
-
-@pytest.fixture(scope="module")
-def world(cards: None) -> Iterator[World]:
-    world = World(KEEP / "state", configuration.write(KEEP))
-    try:
-        sysfs.until(lambda: T4 in world.capacity(), "the agent's first report")
-        for name, group in PROFILES.items():
-            world.profile(name, group)
-        yield world
-    finally:
-        world.server.stop()
-
-
-@pytest.fixture(autouse=True)
-def nothing_lent(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that fails leaves its leases behind; the next one starts without. The two of the lost power keep theirs."""
-    yield
-    if "world" in request.fixturenames and not LENT.exists():
-        request.getfixturevalue("world").give_back_all()
 
 
 def drivers() -> list[str | None]:
@@ -223,35 +188,3 @@ def test_a_server_that_is_killed_finds_its_lease_again_and_makes_the_unit_that_i
     assert world.lease(lease)["state"] == "active"
     world.give_back(lease)
     assert sysfs.mdevs() == set()
-
-
-def test_power_is_lost_with_a_card_and_two_slices_lent(world: World) -> None:
-    sliced, whole = world.lend("slice", count=2), world.lend("whole")
-    assert (sysfs.mdevs(), drivers()) == (set(handles(sliced)), ["vfio-pci", "vfio-pci"])
-    LENT.write_text(json.dumps([sliced, whole]))
-    world.server.kill()
-    # What the loss of power does to all that is only in the kernel, done here for the tests that come after in this boot.
-    for one in sysfs.mdevs():
-        sysfs.write(sysfs.MDEVS / one / "remove", "1")
-    for at, driver in ((CARD, "nvidia"), (AUDIO, "snd_hda_intel")):
-        sysfs.write(sysfs.function(at) / "driver_override", "\n")
-        sysfs.write(sysfs.PCI / "drivers/vfio-pci/unbind", at)
-        sysfs.write(sysfs.PCI / "drivers" / driver / "bind", at)
-
-
-@pytest.mark.boot("rebooted")
-def test_after_the_reboot_the_units_are_there_again_and_can_be_given_back(cards: None) -> None:
-    assert (sysfs.mdevs(), drivers()) == (set(), ["nvidia", "snd_hda_intel"])
-    sliced, whole = json.loads(LENT.read_text())
-    world = World(KEEP / "state", configuration.write(KEEP))
-    try:
-        sysfs.until(lambda: sysfs.mdevs() == set(handles(sliced)), "the lent mediated devices are there again")
-        sysfs.until(lambda: drivers() == ["vfio-pci", "vfio-pci"], "the lent card is on vfio-pci again")
-        assert {(sysfs.MDEVS / one / "mdev_type").resolve().name for one in sysfs.mdevs()} == {"nvidia-223"}
-        sysfs.until(lambda: world.numbers(T4) == (8, 2, 6), "the agent's first report")
-        assert [world.lease(one)["state"] for one in (sliced, whole)] == ["active", "active"]
-        world.give_back(sliced)
-        world.give_back(whole)
-        assert (sysfs.mdevs(), drivers()) == (set(), ["nvidia", "snd_hda_intel"])
-    finally:
-        world.server.stop()
