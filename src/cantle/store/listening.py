@@ -87,8 +87,8 @@ class Listening:
 
     def _listen(self, connection: psycopg.Connection[Any], wakeups: Wakeups, stopped_fd: int) -> None:
         connection.execute(f"LISTEN {CHANNEL}")
+        wakeups.ring_all()  # what was said before we listened; whoever comes after this looks while we listen already
         wakeups.covered = ("",)
-        wakeups.ring_all()  # what was said before we listened
         with contextlib.closing(selectors.DefaultSelector()) as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
             selector.register(stopped_fd, selectors.EVENT_READ)
