@@ -34,8 +34,9 @@ lint: ready-dev ## ruff, mypy and the import rules
 unit: ready-dev ## unit tests and stories, with coverage
 	$(PY) -m pytest -q -n auto --cov --cov-report=term
 
-bench: ready-dev ## figures: scan, start-up of a command, memory of the server
+bench: ready-dev ## figures: scan, rescan, start-up of a command, memory of the server
 	$(PY) -m bench.scan
+	$(PY) -m bench.hosts
 	$(PY) -m bench.cli
 	$(PY) -m bench.serve
 

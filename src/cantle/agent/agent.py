@@ -14,6 +14,8 @@ import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import msgspec
+
 from cantle.agent import converge, discover
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
@@ -21,6 +23,7 @@ from cantle.agent.converge import Observed
 from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.hands import Hands
 from cantle.agent.intent import Intents
+from cantle.agent.look import Looks
 from cantle.drivers import loader
 from cantle.errors import CantleError, Conflict, HostError, Unavailable
 from cantle.kernel.pci_ids import PciIds
@@ -94,6 +97,7 @@ class Agent:
         self._file = DesiredFile(state_dir)
         self._hands = Hands(root, self._file, Desired(), stop.wait)
         self._intents = Intents(root, self._hands, enabled_types, clock, rescan)
+        self._looks = Looks(root, clock)
         self._start = str(uuid.uuid4())
         self._drivers, self._driver_problems = loader.load()
         self._names = PciIds(root)
@@ -215,6 +219,8 @@ class Agent:
         """Look and report if it is time; then wait for work, and do what there is to do."""
         changed = self._changed.is_set()
         self._changed.clear()
+        if changed:
+            self._looks.forget()
         if changed or self._clock() >= self._look_at:
             report = self._look()
             self._client.report(report)
@@ -259,6 +265,13 @@ class Agent:
         """The host as it is, after every card has been brought to what is wanted of it as far as it goes."""
         work = self._work or self._hands.memory.work or Work(0)
         self._intents.apply(work)
+        if self._enabled.adopt:
+            self._looks.forget()  # who holds a mediated device is in no file that could be compared
+        lent = (work.wanted, work.unwanted)
+        basis = (lent, self._intents.standings, self._hands.memory.taken, self._hands.memory.adopted)
+        return self._looks.report(basis, lambda: self._whole_look(work))
+
+    def _whole_look(self, work: Work) -> InventoryReport:
         ours = {handle.uuid: handle for handle in (*work.unwanted, *work.wanted)}
         memory = self._hands.memory
         view, problems = discover.look(
@@ -303,3 +316,8 @@ class Agent:
             self._client.results(Results(self._start, work.generation, tuple(self._untold)))
             self._told.update((result.uuid, result) for result in self._untold)
             self._untold = []
+        gone = {uuid for uuid, result in self._told.items() if result.outcome is Outcome.ABSENT}
+        if any(handle.uuid in gone for handle in work.unwanted):  # the server has them back: they are not ours any more
+            left = tuple(handle for handle in work.unwanted if handle.uuid not in gone)
+            self._work = msgspec.structs.replace(work, unwanted=left)
+            self._look_at = 0.0

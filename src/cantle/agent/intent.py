@@ -74,6 +74,11 @@ class Intents:
         return {device: one.intent for device, one in self._standing.items() if one.intent is not None}
 
     @property
+    def standings(self) -> Mapping[str, Standing]:
+        """How each device with a wish stands to it."""
+        return dict(self._standing)
+
+    @property
     def kept(self) -> frozenset[str]:
         """Cards that stay on vfio-pci while nobody borrows them."""
         return frozenset(device for device, intent in self.in_force.items() if intent.mode is Mode.PASSTHROUGH)

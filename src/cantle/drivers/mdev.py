@@ -32,7 +32,7 @@ class MdevDriver:
         parents: list[slices.Parent] = []
         for name in _names(host, functions):
             function = functions.get(name)
-            if function is not None and function.vendor_id in _MAKERS and classify.is_gpu(function):
+            if function is not None and _is_a_makers_gpu(function):
                 continue
             try:
                 offered = {one.type_id: one for one in mdev.types(host.root, name)}
@@ -49,6 +49,12 @@ class MdevDriver:
         for one in parents:
             found.append(_report(host, one.address, functions.get(one.address), cut[one.address], one.offered))
         return found
+
+
+def _is_a_makers_gpu(function: PciFunction) -> bool:
+    """Whether a function is, or is a part of, a card that its maker's driver speaks for."""
+    part = classify.is_virtual_function(function) and classify.is_shown(function)
+    return function.vendor_id in _MAKERS and (part or classify.is_gpu(function))
 
 
 def _known(host: HostView, name: str, function: PciFunction | None) -> Known:

@@ -246,6 +246,17 @@ class Directory:
                 return None
             raise self._root.failed("read", f"{self.rel}/{name}", error) from error
 
+    def read_in_each(self, name: str) -> list[tuple[str, str]]:
+        """The text of the file of this name in each directory of this one, by directory; those without it, and links, are left out."""
+        fd = os.open(".", _LIST, dir_fd=self._fd)
+        try:
+            with os.scandir(fd) as entries:
+                places = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+        finally:
+            os.close(fd)
+        found = ((place, self.read_or_none(f"{place}/{name}")) for place in places)
+        return [(place, text) for place, text in found if text is not None]
+
     def has(self, name: str) -> bool:
         """Whether there is anything of this name, a dangling link included."""
         try:
