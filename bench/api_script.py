@@ -1,0 +1,119 @@
+"""The SQL of requests, written down once and replayed through the bare driver: the floor that measurements are compared with.
+
+While `recording`, everything that reaches a driver's cursor is kept with its parameters, transaction by transaction. `Replayer` sends
+the very same to a copy of the same database: the same statements, the same rows changed, the same commits; no SQLAlchemy, no objects made
+of rows.
+"""
+
+from __future__ import annotations
+
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+from sqlalchemy import Engine, event
+from sqlalchemy.engine import make_url
+
+#: Statement, parameters, and whether it is sent once for each of several sets of parameters.
+Statement = tuple[str, Any, bool]
+
+
+class Transaction:
+    """What one transaction sent; ``writes`` when it was committed."""
+
+    def __init__(self) -> None:
+        self.statements: list[Statement] = []
+        self.writes = False
+
+
+Script = list[Transaction]
+
+#: What the engine for SQLite sends itself; the replayer begins in its own way.
+_BEGINS = ("BEGIN", "PRAGMA")
+
+
+@contextmanager
+def recording() -> Iterator[Script]:
+    """All transactions of this process while the block runs, in the order in which they began. Connections opened before are included."""
+    script: Script = []
+    open_ones: dict[int, Transaction] = {}
+
+    def begin(connection: Any) -> None:
+        open_ones[id(connection)] = Transaction()
+        script.append(open_ones[id(connection)])
+
+    def send(connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
+        if not statement.startswith(_BEGINS):
+            open_ones[id(connection)].statements.append((statement, parameters, many))
+
+    def commit(connection: Any) -> None:
+        open_ones[id(connection)].writes = True
+
+    hooks: dict[str, Callable[..., None]] = {"begin": begin, "before_cursor_execute": send, "commit": commit}
+    for name, hook in hooks.items():
+        event.listen(Engine, name, hook)
+    try:
+        yield script
+    finally:
+        for name, hook in hooks.items():
+            event.remove(Engine, name, hook)
+
+
+class Replayer:
+    """Sends scripts to the database at that URL, from any number of threads: as our own store does, one writer at a time on SQLite,
+    and connections that are kept."""
+
+    def __init__(self, url: str) -> None:
+        self._url = make_url(url)
+        self._sqlite = self._url.get_backend_name() == "sqlite"
+        self._idle: dict[bool, queue.SimpleQueue[Any]] = {True: queue.SimpleQueue(), False: queue.SimpleQueue()}
+        self._one_writer = threading.Lock()
+
+    def replay(self, script: Script) -> None:
+        """All transactions of the script, in order; every row they find is fetched."""
+        for transaction in script:
+            if transaction.writes and self._sqlite:
+                with self._one_writer:
+                    self._send(transaction)
+            else:
+                self._send(transaction)
+
+    def _send(self, transaction: Transaction) -> None:
+        try:
+            connection = self._idle[transaction.writes].get_nowait()
+        except queue.Empty:
+            connection = self._connect(writes=transaction.writes)
+        cursor = connection.cursor()
+        if self._sqlite:
+            cursor.execute("BEGIN IMMEDIATE" if transaction.writes else "BEGIN")
+        for statement, parameters, many in transaction.statements:
+            if many:
+                cursor.executemany(statement, parameters)
+            else:
+                cursor.execute(statement, parameters)
+            if cursor.description is not None:
+                cursor.fetchall()
+        cursor.close()
+        if transaction.writes:
+            connection.commit()
+        else:
+            connection.rollback()
+        self._idle[transaction.writes].put(connection)
+
+    def _connect(self, *, writes: bool) -> Any:
+        if self._sqlite:
+            connection = sqlite3.connect(self._url.database or "", isolation_level=None, check_same_thread=False)
+            for pragma in ("busy_timeout = 5000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+                connection.execute(f"PRAGMA {pragma}")
+            return connection
+        remote = psycopg.connect(
+            host=str(self._url.query.get("host", self._url.host)), user=self._url.username, dbname=self._url.database
+        )
+        level = psycopg.IsolationLevel
+        remote.isolation_level = level.READ_COMMITTED if writes else level.REPEATABLE_READ
+        remote.read_only = not writes
+        return remote
