@@ -39,6 +39,8 @@ RESCAN = 60.0
 #: Seconds after the start in which a card that offers nothing is looked at again and again: its driver may still be starting.
 SETTLING = 60.0
 _AGAIN = 1.0
+#: Seconds from a change of our own to the look at it.
+_AFTER_WORK = 1.0
 #: The server will not have this agent any more: going on would be wrong.
 _FENCED = frozenset({"agent-fenced", "protocol-mismatch"})
 #: The server does not know this life of the agent yet.
@@ -161,7 +163,8 @@ class Agent:
             results = self._hands.perform(converge.plan(work, self._observe(work), restore=True))
             failed = [f"{one.uuid}: {one.message}" for one in results if one.outcome is Outcome.FAILED]
             late = [f"{device}: {message}" for device, (_, message) in self._intents.unready.items()]
-            return Restored(len(work.intents), len(results), (*late, *failed))
+            wishes = sum(wish.mode is not None for wish in work.intents)
+            return Restored(wishes, len(results), (*late, *failed))
 
     def _restore(self) -> None:
         """The same at the start of a life, before anything is reported. What fails is tried again."""
@@ -305,7 +308,7 @@ class Agent:
         tasks = converge.plan(work, self._observe(work))
         results = self._hands.perform(tasks)
         if any(task.step is not None for task in tasks):
-            self._look_at = 0.0
+            self._look_soon()
         if any(result.outcome is Outcome.FAILED for result in results):
             self._retry_at = self._clock() + self._retry.next()
         else:
@@ -320,4 +323,8 @@ class Agent:
         if any(handle.uuid in gone for handle in work.unwanted):  # the server has them back: they are not ours any more
             left = tuple(handle for handle in work.unwanted if handle.uuid not in gone)
             self._work = msgspec.structs.replace(work, unwanted=left)
-            self._look_at = 0.0
+            self._look_soon()
+
+    def _look_soon(self) -> None:
+        """Look at what our own work has changed. Not at once: whoever waits for the next unit comes first, and a burst needs one look."""
+        self._look_at = min(self._look_at, self._clock() + _AFTER_WORK)
