@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from tests.kernel.guest.command import CANTLE
 
 #: Importing the server takes an emulated processor this long, with room to spare; its migrations run in a second process.
-_START_SECONDS = 100.0
+_START_SECONDS = 200.0
 _LOG = Path("/lab/serve.log")
 
 

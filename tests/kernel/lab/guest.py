@@ -19,8 +19,10 @@ from tests.kernel.lab.boots import Boot
 from tests.kernel.lab.lines import Lines, Silence
 from tests.kernel.lab.monitor import Monitor, MonitorError
 
-#: Seconds in which the guest must come up, and in which each next message must come.
-PATIENCE = 120.0
+#: Seconds in which the guest must come up, which takes it 6 on a machine with nothing else to do.
+TO_COME_UP = 120.0
+#: Seconds in which each next message must come: a server starts in between, and processors may be shared.
+TO_GO_ON = 240.0
 _CONSOLE_TAIL = 80
 #: Seconds for a QEMU that is going down to write what its guest said last.
 _LAST_WORDS = 5.0
@@ -121,9 +123,10 @@ class Guest:
 
         Ends when the guest has switched itself off. Raises GuestFailed when it fails before.
         """
+        patience = TO_COME_UP
         while True:
             try:
-                message = self._lines.receive(PATIENCE)
+                message = self._lines.receive(patience)
                 if "ask" in message:
                     self._lines.send(self._answer(message))
                     continue
@@ -132,6 +135,9 @@ class Guest:
             if "end" in message:
                 self._wait_off()
                 return
+            if "up" in message:
+                patience = TO_GO_ON
+                continue
             yield message
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +151,7 @@ class Guest:
     def _wait_off(self) -> None:
         """Lets the guest write its logs and unmount /keep."""
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(TO_COME_UP)
         except subprocess.TimeoutExpired:
             raise GuestFailed(
                 self._post_mortem("the tests have ended, but the guest does not switch itself off")

@@ -26,6 +26,10 @@ class Host:
         """Tells the host that a module could not be imported, and so why its tests send no reports."""
         self._lines.send({"collect": nodeid, "why": why})
 
+    def up(self) -> None:
+        """Says that the guest has come up and its pytest has begun."""
+        self._lines.send({"up": True})
+
     def end(self) -> None:
         """Says that no more will come."""
         self._lines.send({"end": True})
@@ -67,7 +71,9 @@ class Reporter:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Opens the channel, before a test module can break anything."""
-    config.pluginmanager.register(Reporter(config, Host(Lines(_open_channel()))), "lab-reporter")
+    host = Host(Lines(_open_channel()))
+    host.up()
+    config.pluginmanager.register(Reporter(config, host), "lab-reporter")
 
 
 def _open_channel() -> int:
