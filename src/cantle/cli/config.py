@@ -13,6 +13,7 @@ from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
 from cantle.errors import BadConfig
 from cantle.kernel.root import Root
+from cantle.model.enabled_types import EnabledTypes
 
 
 @click.group()
@@ -52,15 +53,22 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
     """
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
     types = conf_devices.load(files, directories)
-    state = state_dir or default_state_dir()
+    for warning in types.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    refuse(state_dir or default_state_dir(), types)
+    enabled = ", ".join(one.type_id for one in types.types) or "none"
+    click.echo(f"The configuration can be used. Enabled types: {enabled}.")
+
+
+def refuse(state: Path, types: EnabledTypes) -> None:
+    """Refuse a configuration that would take away what the agents below a state directory have lent.
+
+    :raises BadConfig: ``config-refused``.
+    """
     told = []
     for memory in sorted(path for path in (state / "agents").glob("*") if path.is_dir()):
         simulated = state / "simulated" / memory.name
         root = Root(simulated) if simulated.is_dir() else Root()
         told += [f"{memory.name}: {line}" for line in refused.refusals(root, types, DesiredFile(memory).look())]
-    for warning in types.warnings:
-        click.echo(f"warning: {warning}", err=True)
     if told:
         raise BadConfig("config-refused", "\n  ".join(["this would take away what is lent:", *told]))
-    enabled = ", ".join(one.type_id for one in types.types) or "none"
-    click.echo(f"The configuration can be used. Enabled types: {enabled}.")

@@ -25,6 +25,7 @@ from cantle.agent.agent import Agent
 from cantle.api import logs
 from cantle.api.app import agents_app, public_app
 from cantle.api.settings import Auth, Settings
+from cantle.cli.config import refuse as refuse_configuration
 from cantle.cli.listen import Address, HttpServer
 from cantle.cli.notify import notify
 from cantle.cli.parts import Parts
@@ -88,6 +89,7 @@ SPARE_AGENT_THREADS = 4
     type=click.Path(),
     help="Read this file; repeat for more, later ones win. [default: /etc/cantle/cantle.conf if there]",
 )
+@click.option("--strict", is_flag=True, help="Do not start with a configuration that would take away what is lent.")
 def serve(
     *,
     state_dir: Path | None,
@@ -95,6 +97,7 @@ def serve(
     simulated: tuple[str, ...],
     simulated_only: bool,
     config_files: tuple[str, ...],
+    strict: bool,
 ) -> None:
     """Run Cantle on this machine: API, keeper and this host's agent in one process.
 
@@ -122,6 +125,8 @@ def serve(
     )
     logs.configure(as_json=conf.use_json, level=_log_level(debug=conf.debug))
     check_reach(plan.place, plan.settings)
+    if strict:
+        refuse_configuration(plan.state_dir, plan.types)
     for warning in plan.types.warnings:
         _log.warning("%s", warning)
     with contextlib.ExitStack() as stack:

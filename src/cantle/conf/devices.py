@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import itertools
 from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
@@ -139,9 +138,8 @@ def _origin(conf: cfg.ConfigOpts, option: str, section: str) -> str | None:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo.config's sample generator: each section with its options, the per-type one by an example name."""
-    return list(
-        itertools.chain(
-            ((section, list(options)) for section, options in ENABLING_OPTIONS.items()),
-            [(_CANONICAL, [_WHOLE_IF_NOT_OFFERED]), ("vgpu_nvidia-223", list(TYPE_OPTIONS))],
-        )
-    )
+    listed: list[tuple[str, list[cfg.Opt]]] = [(section, list(options)) for section, options in ENABLING_OPTIONS.items()]
+    listed.append((_CANONICAL, [_WHOLE_IF_NOT_OFFERED]))
+    listed += [(section, [_ADOPT]) for section in _ADOPTING]
+    listed.append(("vgpu_nvidia-223", list(TYPE_OPTIONS)))
+    return listed

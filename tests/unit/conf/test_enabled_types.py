@@ -129,10 +129,20 @@ def test_cards_without_their_type_are_withheld_unless_the_option_says_otherwise(
     assert "perhaps" in caught.value.message
 
 
+@pytest.mark.parametrize("section", ["gpu_devices", "devices"])
+def test_what_others_made_is_adopted_only_where_the_configuration_says_so(write: Write, section: str) -> None:
+    assert not devices.load([write("")]).adopt
+    assert devices.load([write(f"[{section}]\nadopt_existing_mdevs = true\n")]).adopt
+
+
 def test_the_sample_generator_is_told_every_option() -> None:
     listed = {(section, option.name) for section, options in devices.list_opts() for option in options}
     assert {("gpu_devices", "enabled_vgpu_types"), ("devices", "enabled_mdev_types")} <= listed
-    assert {("gpu_devices", "whole_if_type_not_offered"), ("vgpu_nvidia-223", "max_instances")} <= listed
+    assert {
+        ("gpu_devices", "whole_if_type_not_offered"),
+        ("devices", "adopt_existing_mdevs"),
+        ("vgpu_nvidia-223", "max_instances"),
+    } <= listed
 
 
 def test_a_type_enabled_twice_counts_once_and_by_the_stricter_section(write: Write) -> None:
