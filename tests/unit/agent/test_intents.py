@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.unit.agent.service import M40, T4, Service, running, until
-from tests.unit.agent.test_end_to_end import driver, handle, kernel_files
+from tests.unit.agent.service import M40, PATIENCE, T4, Service, running, until
+from tests.unit.agent.test_end_to_end import doomed, driver, handle, kernel_files
 
 from cantle import simulate
 from cantle.engine.device import list_devices
@@ -263,3 +264,20 @@ def test_the_plan_shows_the_steps_and_changes_nothing(
             f"give {T4} to the driver nvidia",
             f"offer {T4} in mediated devices, each made when it is lent",
         ]
+
+
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_an_agent_killed_in_the_middle_of_a_change_finishes_it_in_its_next_life_and_can_take_it_back(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, nth: int
+) -> None:
+    before = kernel_files(t4)
+    process = doomed(service, t4, tmp_path / "agent", nth)
+    wish(service, WHOLE)
+    assert process.wait(PATIENCE) == -signal.SIGKILL
+    assert kernel_files(t4) != before
+    with running(service, t4, tmp_path / "agent"):
+        assert settled(service, IntentState.APPLIED).mode is Mode.PASSTHROUGH
+        assert driver(t4, T4) == "vfio-pci"
+        clear_intent(service.db, LOCAL_ADMIN, "node1", T4, precondition=ANYONE)
+        settled(service, IntentState.NONE)
+    assert kernel_files(t4) == before
