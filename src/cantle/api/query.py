@@ -83,6 +83,12 @@ def _converted(arguments: dict[str, str], kind: type[msgspec.Struct]) -> Any:
                 "unknown-argument", f'Unknown argument: "{name}". This call knows: {known}.', argument=name
             )
     try:
-        return msgspec.convert(arguments, kind, strict=False)
+        converted = msgspec.convert(arguments, kind, strict=False)
     except msgspec.ValidationError as error:
         raise BadRequest("bad-argument", f"An argument is not acceptable: {error}.") from error
+    for name, value in arguments.items():
+        if getattr(converted, name) is None:  # msgspec takes the word for JSON's null, and the filter would be none
+            raise BadRequest(
+                "bad-argument", f"The argument '{name}' is '{value}'; leave it out instead.", argument=name
+            )
+    return converted

@@ -18,7 +18,7 @@ from cantle.api.app import agents_app, public_app
 from cantle.api.settings import Auth, Settings
 from cantle.conf import api as conf_api
 from cantle.conf import files
-from cantle.errors import BadConfig
+from cantle.errors import BadConfig, Unauthorized
 from cantle.store.database import Database
 
 CONFIG = """
@@ -145,6 +145,15 @@ def test_identity_headers_of_the_client_are_taken_away(app: Any) -> None:
     assert code(_bind(app, "member", headers=forged)) == "service-token-needed"
 
 
+def test_what_the_middleware_has_not_confirmed_is_nobodys(tmp_path: Path, identity: KeystoneStandIn) -> None:
+    """Should a request ever come past it, its headers are the client's own word."""
+    read = keystone.identity(settings(tmp_path, identity.url))
+    forged = {"HTTP_X_ROLES": "admin", "HTTP_X_PROJECT_ID": PROJECT, "HTTP_X_SERVICE_ROLES": "service"}
+    for status in ({}, {"HTTP_X_IDENTITY_STATUS": "Invalid"}):
+        with pytest.raises(Unauthorized):
+            read({**forged, **status})
+
+
 def _bind(app: Any, token: str, service: str | None = None, **about: Any) -> falcon.testing.Result:
     body = {"11111111-2222-3333-4444-555555555555": [{"path": "/hostname", "op": "remove"}]}
     return ask(app, token, service, path="/v2/accelerator_requests", method="PATCH", json=body, **about)
@@ -159,6 +168,14 @@ def test_a_service_token_counts_by_its_role(app: Any) -> None:
 def test_a_service_token_that_does_not_hold_is_refused(app: Any, service: str) -> None:
     answer = _bind(app, "member", service)
     assert (answer.status_code, code(answer)) == (401, "token-not-valid")
+
+
+def test_a_service_token_counts_by_its_role_even_where_the_middleware_lets_any_pass(
+    db: Database, identity: KeystoneStandIn, tmp_path: Path
+) -> None:
+    app = public_app(db, settings(tmp_path, identity.url, "service_token_roles_required = false\n"))
+    assert code(_bind(app, "member", "not-a-service")) == "service-token-needed"
+    assert code(_bind(app, "member", "service")) == "arq-not-found"
 
 
 def test_a_service_may_act_on_an_expired_token_of_its_user(app: Any) -> None:
