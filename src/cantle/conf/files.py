@@ -55,6 +55,12 @@ def read(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpt
             f"this user may not read the configuration file {forbidden}; change its owner or mode",
             files=error.config_files,
         ) from error
-    except (cfg.ConfigFileParseError, UnicodeDecodeError, OSError) as error:
+    except UnicodeDecodeError as error:
+        raise BadConfig(
+            "config-file-malformed",
+            f"a configuration file among {', '.join([*files, *directories])} cannot be read: it is no text in UTF-8 ({error.reason}, "
+            f"byte {error.start})",
+        ) from error
+    except (cfg.ConfigFileParseError, OSError) as error:
         raise BadConfig("config-file-malformed", f"a configuration file cannot be read: {error}") from error
     return conf

@@ -129,7 +129,15 @@ class SimulatedRoot(Root):
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        fd = os.open(os.path.join(self.path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fd = os.open(os.path.join(self.path, _LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise HostError(
+                "simulation-gone",
+                f"the simulated host in {self.path} cannot be used any more: {error.strerror}; start again, and it is built anew",
+                path=self.path,
+                errno=error.errno,
+            ) from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
             yield

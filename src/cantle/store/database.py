@@ -193,10 +193,14 @@ class Database:
                 f"The database {self.where} is at schema {found}, we need {HEAD}; run the migrations.",
             )
         if found > HEAD:
-            raise Unavailable(
-                "database-too-new",
-                f"The database {self.where} is at schema {found}, this version knows {HEAD}; run a newer version.",
-            )
+            raise self.too_new(found)
+
+    def too_new(self, found: str) -> Unavailable:
+        """The refusal of a schema that a newer version made."""
+        return Unavailable(
+            "database-too-new",
+            f"The database {self.where} is at schema {found}, this version knows {HEAD}; run a newer version.",
+        )
 
 
 def wake(connection: Connection, topic: str) -> None:

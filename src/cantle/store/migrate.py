@@ -18,6 +18,7 @@ from sqlalchemy import Connection, text
 
 from cantle.errors import CantleError
 from cantle.store.database import Database
+from cantle.store.revision import HEAD
 
 #: Key of the lock that keeps two servers from migrating one database at once; any number, as long as it never changes.
 _LOCK = 7_203_415_906
@@ -27,11 +28,14 @@ def upgrade(url: str) -> None:
     """Run all migrations that are missing, in one transaction where the database has transactions for that (all but MariaDB).
 
     :raises BadConfig: ``bad-database-url``.
-    :raises Unavailable: ``database-…``, see `cantle.store.database.Database`.
+    :raises Unavailable: ``database-too-new``, ``database-…``, see `cantle.store.database.Database`.
     """
     database = Database.open(url, check=False)
     try:
         with database.write() as connection, _alone(connection):
+            found = MigrationContext.configure(connection).get_current_revision()
+            if found is not None and found > HEAD:
+                raise database.too_new(found)
             config = _config()
             config.attributes["connection"] = connection
             command.upgrade(config, "head")

@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import re
+import shutil
 import threading
 import uuid as uuids
 from collections.abc import Callable
@@ -78,6 +79,14 @@ def test_a_fresh_t4_shows_the_card_of_the_worked_example(t4: simulate.SimulatedR
     assert (offer.name, offer.device_api, offer.available_instances) == ("GRID T4-2B", "vfio-pci", 8)
     assert "framebuffer=2048M" in (offer.description or "")
     assert iommu.enabled(t4)
+    assert mdev.devices(t4) == []
+
+
+def test_a_host_whose_directory_was_deleted_says_so_and_stops_nothing(t4: simulate.SimulatedRoot) -> None:
+    shutil.rmtree(t4.path)
+    with pytest.raises(HostError) as caught:
+        t4.write(f"{TYPES}/nvidia-223/create", FIRST)
+    assert caught.value.code == "simulation-gone"
     assert mdev.devices(t4) == []
 
 

@@ -101,3 +101,6 @@ def test_a_server_neither_starts_on_an_empty_database_nor_on_one_from_the_future
     with pytest.raises(Unavailable) as newer:
         Database.open(url)
     assert newer.value.code == "database-too-new"
+    with pytest.raises(Unavailable) as migrating:  # as "cantle serve" does first
+        upgrade_in_child(url)
+    assert (migrating.value.code, migrating.value.message) == (newer.value.code, newer.value.message)
