@@ -40,7 +40,7 @@ def agent() -> None:
 
     \b
     Examples:
-      cantle agent run --server https://cantle.example:6667 --token-file /etc/cantle/token
+      cantle agent run --server https://cantle.example:6667 --token-file ./token
       cantle agent restore
     """
 
@@ -131,8 +131,8 @@ def run(
 
     \b
     Examples:
-      cantle agent run --server https://cantle.example:6667 --token-file /etc/cantle/token
-      cantle agent run --server http://127.0.0.1:6667 --simulate mixed-lab --state-dir ./state
+      cantle agent run --server https://cantle.example:6667 --token-file ./token
+      cantle agent run --server http://127.0.0.1:6667 --simulate mixed-lab
     """
     _log_to_stderr()
     where = place(host, state_dir, config_files, simulated)
