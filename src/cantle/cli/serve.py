@@ -41,7 +41,7 @@ from cantle.keeper.keeper import Keeper
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
 from cantle.model.event import Outlets
-from cantle.simulate import Description
+from cantle.simulate import Description, packaged
 from cantle.simulate import build as build_simulated
 from cantle.simulate import load as load_simulated
 from cantle.store.database import Database
@@ -63,7 +63,7 @@ SPARE_AGENT_THREADS = 4
 @click.command()
 @click.option(
     "--state-dir",
-    type=click.Path(path_type=Path),
+    type=click.Path(),
     help="Where everything is kept. [default: /var/lib/cantle for root, else ~/.local/state/cantle]",
 )
 @click.option(
@@ -79,7 +79,7 @@ SPARE_AGENT_THREADS = 4
     "simulated",
     multiple=True,
     metavar="NAME|FILE",
-    help="Add a simulated host; repeat for more. Names: t4, mtty.",
+    help=f"Add a simulated host; repeat for more. Names: {', '.join(packaged())}.",
 )
 @click.option("--simulated-only", is_flag=True, help="Leave this machine's own cards alone.")
 @click.option(
@@ -92,7 +92,7 @@ SPARE_AGENT_THREADS = 4
 @click.option("--strict", is_flag=True, help="Do not start with a configuration that would take away what is lent.")
 def serve(
     *,
-    state_dir: Path | None,
+    state_dir: str | None,
     address: str,
     simulated: tuple[str, ...],
     simulated_only: bool,
@@ -109,10 +109,12 @@ def serve(
       cantle serve --simulate t4 --simulated-only --state-dir ./state
       cantle serve --listen 127.0.0.1:0 --config-file ./cantle.conf
     """
+    if state_dir == "":
+        raise click.UsageError("--state-dir is empty: name a directory, or leave it out for the usual place.")
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
     conf = conf_files.read(files, directories)
     plan = Plan(
-        state_dir or default_state_dir(),
+        default_state_dir() if state_dir is None else Path(state_dir),
         Address.parse(address),
         conf_api.public_settings(conf),
         conf_api.agents_settings(conf),

@@ -31,8 +31,8 @@ class StateDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
-        made = not self.path.exists()
         try:
+            made = not self.path.exists()
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -95,6 +95,13 @@ def _unusable(path: Path, error: OSError) -> errors.HostError:
             "state-dir-full",
             f"There is no room in {path} ({error.strerror}): {ROOM >> 20} MiB are needed to start. Make room, or "
             "name another place with --state-dir.",
+            path=str(path),
+            errno=error.errno,
+        )
+    if error.errno in (errno.EEXIST, errno.ENOTDIR):
+        return errors.HostError(
+            "state-dir-unusable",
+            f"The state directory {path} is, or lies below, something that is no directory. Name another place with --state-dir.",
             path=str(path),
             errno=error.errno,
         )

@@ -58,6 +58,7 @@ def test_a_mistyped_subcommand_too(capsys: pytest.CaptureFixture[str], line: lis
         ["device", "list", "--no-such"],
         ["device", "list", "-o", "xml"],
         ["lease", "create", "p", "--count", "0"],
+        ["serve", "--state-dir", ""],
     ],
 )
 def test_a_wrong_command_line_says_so_and_how_to_get_help(capsys: pytest.CaptureFixture[str], line: list[str]) -> None:

@@ -55,7 +55,16 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.HostError) as caught:
         StateDir(tmp_path / "file" / "state")
     assert caught.value.code == "state-dir-unusable"
-    assert "Not a directory" in caught.value.message
+    assert "is no directory" in caught.value.message
+    with pytest.raises(errors.HostError, match="is no directory"):
+        StateDir(tmp_path / "file")
+
+
+def test_a_place_that_cannot_even_be_looked_at_is_refused(tmp_path: Path) -> None:
+    """A name too long stands for another user's home: the kernel refuses the same call, to root too."""
+    with pytest.raises(errors.HostError, match="File name too long") as caught:
+        StateDir(tmp_path / ("x" * 300))
+    assert caught.value.code == "state-dir-unusable"
 
 
 def test_a_place_that_cannot_be_written_is_refused() -> None:
