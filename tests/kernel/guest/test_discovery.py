@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from tests.kernel.guest import configuration, sysfs
 from tests.kernel.guest.configuration import T4
-from tests.kernel.lab.machine import SHARED_DISPLAY, address
+from tests.kernel.lab.machine import BRIDGE, SHARED_DISPLAY, SHARED_NIC, address
 
 from cantle.agent import discover
 from cantle.conf import devices
 from cantle.drivers import loader
 from cantle.kernel.root import Root
 from cantle.model.attach_handle import AttachType
-from cantle.model.device import Health, Mode
+from cantle.model.device import DeviceType, Health, Mode
 from cantle.wire.inventory import DeployableReport, DeviceReport
 from cantle.wire.work import WantedHandle
 
@@ -81,13 +81,20 @@ def test_the_card_with_an_enabled_type_is_eight_units_with_the_seed_s_trait(conf
 
 @pytest.mark.parametrize(
     ("name", "trait"),
-    [("t4-second", "1EB8"), ("a40", "2235"), ("geforce", "2204"), ("hot", "2230")],
+    [
+        ("t4-second", "NVIDIA_1EB8"),
+        ("a40", "NVIDIA_2235"),
+        ("geforce", "NVIDIA_2204"),
+        ("hot", "NVIDIA_2230"),
+        ("instinct", "AMD_74A1"),
+        ("flex", "INTEL_56C0"),
+    ],
 )
 def test_a_card_without_an_enabled_type_is_one_unit_to_be_lent_whole(conf: str, name: str, trait: str) -> None:
     card = reports(conf)[address(name)]
-    assert (card.mode, card.health) == (Mode.PASSTHROUGH, Health.OK)
+    assert (card.mode, card.health, card.type) == (Mode.PASSTHROUGH, Health.OK, DeviceType.GPU)
     offered = only(card)
-    assert (offered.resource_class, offered.traits) == ("PGPU", ("OWNER_CYBORG", f"CUSTOM_NVIDIA_{trait}"))
+    assert (offered.resource_class, offered.traits) == ("PGPU", ("OWNER_CYBORG", f"CUSTOM_{trait}"))
     (handle,) = offered.handles
     bus = address(name)[5:7]
     assert handle.attach_type is AttachType.PCI
@@ -113,13 +120,24 @@ def test_a_parent_that_is_no_pci_function_has_its_class_its_trait_and_its_limit(
     assert offered.handles[0].attach_info["parent"] == parent
 
 
-def test_nothing_that_is_no_accelerator_is_reported(conf: str) -> None:
+@pytest.mark.parametrize(
+    ("at", "mode", "word"),
+    [
+        (address("bmc"), Mode.DISPLAY_ONLY, "BMC"),
+        (SHARED_DISPLAY, Mode.UNASSIGNABLE, SHARED_NIC),
+    ],
+)
+def test_a_display_that_cannot_be_lent_is_listed_with_the_reason(conf: str, at: str, mode: Mode, word: str) -> None:
+    card = reports(conf)[at]
+    assert (card.mode, card.deployables) == (mode, ())
+    assert card.reason is not None
+    assert word in card.reason
+
+
+def test_nothing_that_is_no_card_is_reported(conf: str) -> None:
     found = reports(conf)
-    assert address("geforce", 1) not in found
-    assert address("nvswitch") not in found
-    for at in found.keys() & {address("bmc"), address("emulated"), SHARED_DISPLAY}:
-        assert found[at].deployables == ()
-        assert found[at].reason
+    strangers = {address("geforce", 1), address("nvswitch"), SHARED_NIC, BRIDGE}
+    assert strangers & found.keys() == set()
 
 
 def test_looking_changes_nothing_and_two_looks_see_the_same(conf: str) -> None:

@@ -33,10 +33,9 @@ class World:
         return row["total"], row["used"], row["free"]
 
     def device(self, at: str) -> dict[str, Any]:
-        """A device as ``/v1/devices`` shows it."""
-        status, answer = self.server.call("GET", "/v1/devices")
+        """A device of this host, with its intent."""
+        status, found = self.server.call("GET", f"/v1/hosts/labguest/devices/{at}")
         assert status == 200
-        (found,) = (row for row in answer["devices"] if row["address"] == at)
         return dict(found)
 
     def lease(self, lease: dict[str, Any]) -> dict[str, Any]:
