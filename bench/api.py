@@ -22,7 +22,6 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -35,7 +34,7 @@ import psycopg
 from bench.api_cloud import PROFILE, Cloud, Provider, build, settle
 from bench.api_load import Outcome, Request, drive
 from bench.api_script import Script, recording
-from bench.api_server import Answer, Server, cpu_below, running, serve_cantle, serve_floor
+from bench.api_server import Answer, Server, cpu_below, machine, running, serve_cantle, serve_floor
 from tests.postgres import Postgres
 
 from cantle.api.app import public_app
@@ -125,9 +124,7 @@ def main() -> int:
         for side in (sides[0], sides[1], sides[3]):
             side.database_pid = maker.pid
         measure(sides, batches, dict(zip(small.arqs, large.arqs, strict=True)), large, [copied, floor, large.url])
-    print(
-        f"{options.database}, {options.rounds} rounds of {BATCH} requests; medians of rounds; {time.strftime('%Y-%m-%d')}"
-    )
+    print(f"{options.database}, {options.rounds} rounds of {BATCH} requests; medians of rounds; {machine()}")
     show(*sides)
     if options.peer:
         show_peer(sides[0])

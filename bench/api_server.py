@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import platform
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -104,8 +105,21 @@ def obey(pipe: Pipe) -> None:
         pipe.send(time.process_time())
 
 
+def machine() -> str:
+    """What the figures were taken on. With more at work than there are cores, times are those of a crowd; ratios and CPU say more."""
+    python = platform.python_version()
+    return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {python}, {time.strftime('%Y-%m-%d')}"
+
+
 def cpu_below(pid: int) -> float:
-    """Seconds of CPU of a process and its children that live, each with one thread: a PostgreSQL."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
-    nanoseconds = int(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[0])
-    return nanoseconds / 1e9 + sum(cpu_below(int(child)) for child in children if os.path.exists(f"/proc/{child}"))
+    """Seconds of CPU of a process and its children, each with one thread: a PostgreSQL. Of children that have ended, only whole ticks."""
+    place = Path(f"/proc/{pid}")
+    if not place.exists():
+        return 0.0  # it has ended meanwhile: its parent counts it
+    children = (place / f"task/{pid}/children").read_text(encoding="ascii").split()
+    nanoseconds = int((place / "schedstat").read_text(encoding="ascii").split()[0])
+    # proc(5): after the command in parentheses, the 14th and 15th are cutime and cstime, in ticks.
+    ended = (place / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[13:15]
+    ticks = sum(int(one) for one in ended)
+    below = sum(cpu_below(int(child)) for child in children)
+    return nanoseconds / 1e9 + ticks / os.sysconf("SC_CLK_TCK") + below

@@ -29,7 +29,7 @@ from bench import bind_floor, bind_parts
 from bench.api import ARQS, PostgresServer, Sqlite, binding, databases, encoded
 from bench.api_cloud import CARDS, CLASS, UNITS, Provider, build
 from bench.api_load import Connection, Request
-from bench.api_server import Server, cpu_below, running
+from bench.api_server import Server, cpu_below, machine, running
 
 from cantle.model.uuids import new
 from cantle.store.migrate import upgrade
@@ -121,7 +121,7 @@ def main() -> int:
             floor_round(bare, floor if counted else Figures())
             bind_round(cloud, spread if counted else Figures(), clients=1, binds=ONE)
             bind_round(cloud, crowd if counted else Figures(), clients=CLIENTS, binds=MANY)
-    print(f"{options.database}, {options.rounds} rounds; a bind is from PATCH to Bound; {time.strftime('%Y-%m-%d')}")
+    print(f"{options.database}, {options.rounds} rounds; a bind is from PATCH to Bound; {machine()}")
     print(f"{'':44} {'p50 ms':>7} {'p99 ms':>7} {'binds/s':>8} {'CPU ms per bind':>16}")
     show("floor: the same commits and round trips", floor)
     show("one host, 1 client", one)

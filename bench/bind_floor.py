@@ -12,7 +12,6 @@ Messages are as long as the real ones, but are no HTTP and are not parsed.
 
 from __future__ import annotations
 
-import os
 import socket
 import threading
 from multiprocessing.connection import Connection as Pipe
@@ -21,11 +20,14 @@ from pathlib import Path
 from bench.api_cloud import Cloud, settle
 from bench.api_script import Replayer, Script, recording
 from bench.api_server import obey
+from bench.bind_parts import CARD, HOST, TYPE, UNITS
 
 from cantle.engine.bind import Bind, bind
 from cantle.engine.profile import get_profile
+from cantle.kernel.mdev import DEVICES, PARENTS
 from cantle.model.identity import LOCAL_ADMIN
 from cantle.model.uuids import new
+from cantle.simulate import build, load
 from cantle.store.database import Database
 
 #: Bytes of a PATCH with its headers, of a GET, of the work of a host, of a result; and of the answers.
@@ -61,7 +63,7 @@ def serve(pipe: Pipe, url: str, scratch: str, scripts: list[Commits]) -> None:
     replayer = Replayer(url)
     listener = socket.create_server(("127.0.0.1", 0))
     work = socket.create_server(("127.0.0.1", 0))
-    agent = threading.Thread(target=_agent, args=(work.getsockname()[1], Path(scratch, "create")), daemon=True)
+    agent = threading.Thread(target=_agent, args=(work.getsockname()[1], Path(scratch, HOST)), daemon=True)
     agent.start()
     for_agent = _quick(work.accept()[0])
     pipe.send(listener.getsockname()[1])
@@ -93,15 +95,20 @@ def serve(pipe: Pipe, url: str, scratch: str, scripts: list[Commits]) -> None:
     obey(pipe)
 
 
-def _agent(port: int, kernel_file: Path) -> None:
+def _agent(port: int, kernel: Path) -> None:
+    """It writes as the real one does, to the same simulated kernel: that one's reaction is in both figures."""
+    root = build(load(HOST), kernel)
     server = _quick(socket.create_connection(("127.0.0.1", port)))
+    made: list[str] = []
     while True:
         receive(server, WORK)
-        fd = os.open(kernel_file, os.O_WRONLY | os.O_CREAT, 0o600)
-        os.write(fd, b"00000000-0000-4000-8000-000000000000")
-        os.close(fd)
+        made.append(new())
+        root.write(f"{PARENTS}/{CARD}/mdev_supported_types/{TYPE}/create", made[-1])
         server.sendall(bytes(RESULT))
         receive(server, SHORT)
+        if len(made) == UNITS:  # the end of a round
+            while made:
+                root.write(f"{DEVICES}/{made.pop()}/remove", "1")
 
 
 def bind_once(client: socket.socket) -> None:
