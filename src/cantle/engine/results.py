@@ -186,14 +186,10 @@ def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
 def _settle(connection: Connection, changes: _Changes) -> None:
     """Change the ARQs and say so."""
     ends = {one.row.arq_id: one for one in changes.settled}
-    binds = [
-        {**values, "announced": announce.announced_s(connection, ends[values["arq_id"]])}
-        for values in changes.arqs
-        if values["arq_id"] in ends
+    rows = [
+        {**values, "announced": announce.announced_s(connection, ends[number]) if (number := values["arq_id"]) in ends else 0.0}
+        for values in {values["arq_id"]: values for values in reversed(changes.arqs)}.values()  # two units, one request: said once
     ]
-    others = [{**values, "announced": 0.0} for values in changes.arqs if values["arq_id"] not in ends]
-    if binds and arq.settle(connection, binds) < len(binds):
+    if arq.settle(connection, rows) < len(rows):
         raise LookAgain  # somebody let go of one of them meanwhile, and nothing is said that did not happen
-    if others:
-        arq.settle(connection, others)
     announce.arqs_settled(connection, changes.settled, changes.moment)
