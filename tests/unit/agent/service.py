@@ -19,7 +19,7 @@ from cantle.engine.profile import create_profile
 from cantle.model.enabled_types import EnabledType, EnabledTypes
 from cantle.model.identity import LOCAL_ADMIN
 from cantle.model.lease import Lease, LeaseState
-from cantle.store.database import Database
+from cantle.store.database import Database, host_topic
 
 T4 = "0000:af:00.0"
 M40 = "0000:86:00.0"
@@ -65,7 +65,8 @@ class Service:
     def down(self) -> None:
         """Take it away, waiting calls too."""
         if self._server is not None and self._thread is not None:
-            self._server.stop()
+            with self.db.wakeups.waiter(host_topic("node1"), alone=True):  # ends a call that an agent left waiting
+                self._server.stop()
             self._thread.join(PATIENCE)
             self._server = None
 
