@@ -31,6 +31,7 @@ class Agent:
     url: str
     busy: str | None = None
     _stop: threading.Event = field(default_factory=threading.Event)
+    _ended: threading.Event = field(default_factory=threading.Event)
 
     def report(self, *, host: str = "h1", **card: Any) -> None:
         """Tell what the card is."""
@@ -45,10 +46,12 @@ class Agent:
                 generation = work["generation"]
                 for wish in work["intents"]:
                     self._follow(wish)
+        self._ended.set()
 
     def stop(self) -> None:
-        """Let `run` end."""
+        """End `run`; once this returns, the agent does nothing more."""
         self._stop.set()
+        assert self._ended.wait(30), "the agent did not stop"
 
     def _follow(self, wish: dict[str, Any]) -> None:
         version = wish["version"]
