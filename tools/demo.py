@@ -24,6 +24,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 PLACE = Path(os.environ.get("CANTLE_DEMO_DIR") or CHECKOUT / ".demo")
 STATE = PLACE / "state"
 LOG = PLACE / "serve.log"
+PID = PLACE / "serve.pid"
 CONFIG = PLACE / "cantle.conf"
 HOST = "t4"
 TREE = STATE / "simulated" / HOST
@@ -60,6 +61,7 @@ class Server:
             executable(command), cwd=CHECKOUT, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
         )
         log.close()
+        PID.write_text(str(self.process.pid), encoding="utf-8")
 
     def wait_ready(self) -> str:
         """The address it serves on, once it says so."""
@@ -178,7 +180,15 @@ def perform(*, keep: bool) -> int:
     heading(step, "Start Cantle with a simulated host of two cards. ('cantle' is .venv/bin/cantle.)")
     server = Server()
     try:
-        address = server.wait_ready()
+        try:
+            address = server.wait_ready()
+        except StepFailed:
+            if "state-dir-in-use" not in log_tail():
+                raise
+            clear_leftovers()  # the server of a demo that was killed while it started was quicker than ours
+            server.stop()
+            server = Server()
+            address = server.wait_ready()
         os.environ["CANTLE_URL"] = address
         print(f"$ export CANTLE_URL={address}")
         for action in demo.steps():
@@ -209,8 +219,22 @@ def hold(lock: IO[str]) -> bool:
     return True
 
 
+def end_starting_server() -> None:
+    """End a server whose demo was killed before it had the lock of the state directory, and would take it from ours."""
+    try:
+        process = int(PID.read_text(encoding="utf-8"))
+        command = Path(f"/proc/{process}/cmdline")
+        if b"--simulated-only" in command.read_bytes():
+            os.kill(process, signal.SIGKILL)
+        while b"--simulated-only" in command.read_bytes():
+            time.sleep(0.05)
+    except (OSError, ValueError):
+        return  # none was left, or it has gone meanwhile
+
+
 def clear_leftovers() -> None:
     """End the server that a killed demo left running (it holds the lock of our state directory), and remove its files."""
+    end_starting_server()
     lock = STATE / "lock"
     deadline = time.monotonic() + PATIENCE
     while lock.exists():
