@@ -24,7 +24,6 @@ from tests.chaos.roles import Place
 
 from cantle import simulate
 
-#: Nobody outlives the process that forked him.
 _PR_SET_PDEATHSIG = 1
 #: How long a database stays away.
 AWAY_S = 0.25
@@ -176,7 +175,7 @@ def fork(name: str, log: Path, work: Callable[..., None], *arguments: object) ->
 def _in_child(log: Path, work: Callable[..., None], arguments: Sequence[object]) -> NoReturn:
     status = 1
     try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(fd, 1)
         os.dup2(fd, 2)
@@ -188,6 +187,11 @@ def _in_child(log: Path, work: Callable[..., None], arguments: Sequence[object])
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
+
+
+def end_with_parent() -> None:
+    """In a child: nobody outlives the process that forked him."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def make_place(directory: Path, database: str, *, refusing: bool = False) -> Place:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shlex
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from tests.chaos import case, databases, roles
 from tests.chaos.case import Outcome, Saved
+from tests.chaos.cloud import end_with_parent
 from tests.chaos.points import Action, Point, Step
 from tests.chaos.scenarios import PREPARE_ONLY, SCENARIOS, Scenario
 
@@ -35,6 +37,7 @@ class Matrix:
         self._saved = Saved(self.directory, databases.of_kind(kind, self.directory))
         self._number = 0
         roles.preload(self.directory)
+        gc.freeze()  # what children share with us stays shared
 
     def record(self, wanted: Iterable[str]) -> dict[str, list[Step]]:
         """Run scenarios, and those they begin with, undisturbed; their steps.
@@ -100,6 +103,7 @@ class Matrix:
             os.close(into)
             return {pid: (out, point)}
         try:
+            end_with_parent()
             os.close(out)
             outcome = case.run(self._saved, scenario, name, point)
             for again in range(1, TRIES):
