@@ -77,6 +77,10 @@ def build(url: str, *, hosts: int, work: int, full: int) -> Cloud:
             named = [str(uuid4()) for _ in range(work)]
             profile = connection.execute(select(device_profiles.c.id)).scalar_one()
             connection.execute(insert(arqs), [_arq(profile, uuid, number) for number, uuid in enumerate(named)])
+            if db.dialect == "postgresql":
+                connection.exec_driver_sql(
+                    "ANALYZE"
+                )  # as autovacuum has done, long since, where tables grew by themselves
         return Cloud(url, free, named, full)
     finally:
         db.close()
