@@ -20,6 +20,11 @@ _DRIVERS = {
     "mariadb": "mariadb+pymysql",
 }
 
+#: Connections kept open, for reading and for writing each: as many as `cantle serve` serves requests at once. With fewer, a busy server
+#: opens and closes one for every other request, which costs PostgreSQL a process each time. The one used last is taken first: its
+#: caches are warm.
+_KEPT: dict[str, Any] = {"pool_size": 12, "pool_use_lifo": True}
+
 #: How long SQLite waits for another process that holds the file; in our own process a lock queues the writers.
 _BUSY_MS = 5000
 
@@ -51,12 +56,10 @@ def shown(url: URL) -> str:
 def reader(url: URL) -> Engine:
     """An engine whose transactions see one moment of the database and cannot change it."""
     if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, pool_size=4, max_overflow=60)
+        engine = create_engine(url, max_overflow=52, **_KEPT)
         _prepare_sqlite(engine, begin="BEGIN", query_only=True)
         return engine
-    engine = create_engine(
-        url, isolation_level="REPEATABLE READ", pool_size=5, max_overflow=30, pool_pre_ping=True, **_arguments(url)
-    )
+    engine = create_engine(url, isolation_level="REPEATABLE READ", **_arguments(url))
     if url.get_backend_name() == "postgresql":
         return engine.execution_options(postgresql_readonly=True)
     event.listen(engine, "connect", _read_only_mysql)
@@ -69,15 +72,14 @@ def writer(url: URL) -> Engine:
         engine = create_engine(url, pool_size=1, max_overflow=0)
         _prepare_sqlite(engine, begin="BEGIN IMMEDIATE", query_only=False)
         return engine
-    return create_engine(
-        url, isolation_level="READ COMMITTED", pool_size=5, max_overflow=30, pool_pre_ping=True, **_arguments(url)
-    )
+    return create_engine(url, isolation_level="READ COMMITTED", **_arguments(url))
 
 
 def _arguments(url: URL) -> dict[str, Any]:
+    common: dict[str, Any] = {"max_overflow": 23, "pool_pre_ping": True, **_KEPT}
     if url.get_backend_name() == "postgresql":
-        return {"connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
-    return {"connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}
+        return {**common, "connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
+    return {**common, "connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}
 
 
 def _read_only_mysql(connection: Any, _record: object) -> None:
