@@ -22,7 +22,7 @@ _DRIVERS = {
 
 #: Connections kept open, for reading and for writing each: as many as `cantle serve` serves requests at once. With fewer, a busy server
 #: opens and closes one for every other request, which costs PostgreSQL a process each time. The one used last is taken first: its
-#: caches are warm.
+#: caches are warm. On a server 8 more of each may be open for a moment: 40 of one process at most, and whoever finds none waits his turn.
 _KEPT: dict[str, Any] = {"pool_size": 12, "pool_use_lifo": True}
 
 #: How long SQLite waits for another process that holds the file; in our own process a lock queues the writers.
@@ -76,7 +76,7 @@ def writer(url: URL) -> Engine:
 
 
 def _arguments(url: URL) -> dict[str, Any]:
-    common: dict[str, Any] = {"max_overflow": 23, "pool_pre_ping": True, **_KEPT}
+    common: dict[str, Any] = {"max_overflow": 8, "pool_pre_ping": True, **_KEPT}
     if url.get_backend_name() == "postgresql":
         return {**common, "connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
     return {**common, "connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}
