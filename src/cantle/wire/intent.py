@@ -13,7 +13,7 @@ from cantle.model.intent import Intent
 from cantle.model.step import Plan, Step
 
 
-class DeviceIntent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DeviceIntent(msgspec.Struct, frozen=True):
     """The wish for one device, as in `cantle.model.intent.Intent`.
 
     ``mode`` None: the wish was cleared, and what the host's own configuration says holds again. That too has a version, and is
@@ -44,7 +44,7 @@ class DeviceIntent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return Intent(self.device, self.mode, self.types, self.hardware, self.version)
 
 
-class StepReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class StepReport(msgspec.Struct, frozen=True):
     """One change of a plan; the words are those of `cantle.model.step.Step`."""
 
     name: str
@@ -55,7 +55,7 @@ class StepReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sentence: str
 
 
-class PlanReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlanReport(msgspec.Struct, frozen=True):
     """What the host would do now to bring a device to one mode, or why it would refuse (``code`` and ``message``).
 
     No steps and no code: the device is in that mode already. Who holds the device is not in it: that is looked at when it is done.

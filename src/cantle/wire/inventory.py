@@ -10,7 +10,7 @@ from cantle.wire.intent import PlanReport
 from cantle.wire.protocol import PROTOCOL
 
 
-class HandleReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HandleReport(msgspec.Struct, frozen=True):
     """One deliverable unit. ``key`` is unique in its deployable and the same from report to report.
 
     ``uuid`` is given only for a unit that exists already and is adopted (spec S1.3): the handle then takes it.
@@ -22,7 +22,7 @@ class HandleReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     uuid: str | None = None
 
 
-class DeployableReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DeployableReport(msgspec.Struct, frozen=True):
     """What is offered together: one resource provider. ``handles`` has one entry per unit; their number is the inventory total."""
 
     name: str
@@ -33,7 +33,7 @@ class DeployableReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attributes: dict[str, str] = {}
 
 
-class DeviceReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DeviceReport(msgspec.Struct, frozen=True):
     """One card, lendable or not. ``address`` is its identity on the host. Ids are four lower-case hex digits, "" where there are none.
 
     ``capabilities`` are the modes it could be in; ``mdev_types`` has, by parent (the card itself, or each of its virtual functions),
@@ -68,7 +68,7 @@ class DeviceReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     plans: dict[str, PlanReport] = {}
 
 
-class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Problem(msgspec.Struct, frozen=True):
     """Something that went wrong while looking, which hides nothing else: one driver or one card."""
 
     source: str
@@ -76,18 +76,40 @@ class Problem(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str
 
 
-class InventoryReport(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything the agent saw. ``agent_start`` is a uuid made anew at each start; ``digest`` is of ``devices`` and ``problems``:
-    an unchanged one lets the server write nothing."""
+class Condition(msgspec.Struct, frozen=True):
+    """Something about the host or its agent as a whole that a person should know while it lasts: ``disk-full``, ``server-was-away``.
+
+    ``code`` is stable, in kebab case, and explained in ``docs/errors``; ``message`` names the thing and the mend.
+    """
+
+    code: str
+    message: str
+
+
+class InventoryReport(msgspec.Struct, frozen=True):
+    """Everything the agent saw. ``agent_start`` is a uuid made anew at each start; ``digest`` is of ``devices``, ``problems`` and
+    ``conditions``: an unchanged one lets the server write nothing.
+
+    Which machine speaks, for telling a reboot from another machine and from a copy of this one (all "" or 0 where not known):
+    ``machine`` is a hash of the machine's own id, never the id itself, which machine-id(5) asks to keep to oneself; ``boot`` is the
+    kernel's id of this boot; ``starts`` counts the starts of the agent with this memory, this one included. ``clock`` is the host's time
+    when the report was sent, in seconds since 1970; ``version`` is that of the agent's program.
+    """
 
     agent_start: str
     digest: str
     devices: tuple[DeviceReport, ...]
     problems: tuple[Problem, ...] = ()
     protocol: int = PROTOCOL
+    conditions: tuple[Condition, ...] = ()
+    machine: str = ""
+    boot: str = ""
+    starts: int = 0
+    clock: float | None = None
+    version: str = ""
 
 
-class InventoryAnswer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class InventoryAnswer(msgspec.Struct, frozen=True):
     """What the server made of a report. ``changed`` is false when the digest was known and nothing was written."""
 
     generation: int

@@ -1,4 +1,7 @@
-"""The version of what agents and server say to each other."""
+"""The version of what agents and server say to each other.
+
+A field that is new and may be ignored by an older peer needs no new number: both sides leave out of account what they do not know.
+"""
 
 from __future__ import annotations
 

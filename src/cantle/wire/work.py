@@ -14,7 +14,7 @@ from cantle.wire.intent import DeviceIntent
 from cantle.wire.protocol import PROTOCOL
 
 
-class WantedHandle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WantedHandle(msgspec.Struct, frozen=True):
     """One unit. ``device`` is the address of its device on the host; ``uuid`` the handle's (and the mdev's)."""
 
     uuid: str
@@ -23,7 +23,7 @@ class WantedHandle(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     attach_info: dict[str, str]
 
 
-class Work(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Work(msgspec.Struct, frozen=True):
     """The desired state. ``wanted`` units must be ready; ``unwanted`` ones must be taken back, after which the server may lend
     them again. Anything in neither list is not ours to touch. ``generation`` only grows; an answer with the generation asked
     about means: nothing changed while we waited.
@@ -49,7 +49,7 @@ class Outcome(StrEnum):
     """The step failed; code and message say why. The agent tries again when asked again."""
 
 
-class HandleResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class HandleResult(msgspec.Struct, frozen=True):
     """The outcome for one unit; ``code`` and ``message`` are given with ``failed``."""
 
     uuid: str
@@ -58,7 +58,7 @@ class HandleResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str | None = None
 
 
-class Results(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Results(msgspec.Struct, frozen=True):
     """``POST /v1/hosts/{host}/results``. ``generation`` is that of the Work acted upon. A ``ready`` or ``failed`` for a unit that is
     no longer wanted, and an ``absent`` for one that is wanted again, are ignored by the server."""
 
