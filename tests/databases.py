@@ -19,7 +19,7 @@ from tests.postgres import Postgres
 
 from cantle.store import migrate
 from cantle.store.database import Database
-from cantle.store.tables import metadata
+from cantle.store.schema import metadata
 
 MARIADB = os.environ.get("CANTLE_TEST_MARIADB")
 KINDS = ("sqlite", "postgresql", "mariadb") if MARIADB else ("sqlite", "postgresql")

@@ -14,6 +14,8 @@ class Identity:
     :param roles: lower-case role names.
     :param is_service: a *valid service token* came along (contract section 1.6), which lifts the project filter for instances.
     :param request_id: ``req-<uuid>``, kept from the caller when given.
+    :param token_uuid: of the token he came with, where it is one of ours; for the audit trail.
+    :param hostname: the one host he may speak for, where it is an agent's; None: any.
     """
 
     user_id: str
@@ -21,6 +23,8 @@ class Identity:
     roles: frozenset[str] = frozenset()
     is_service: bool = False
     request_id: str = ""
+    token_uuid: str | None = None
+    hostname: str | None = None
 
     @property
     def is_admin(self) -> bool:
@@ -28,7 +32,8 @@ class Identity:
         return "admin" in self.roles
 
 
+#: The project of whoever has none of his own, where there is no Keystone.
+LOCAL_PROJECT = "00000000-0000-0000-0000-000000000000"
+
 #: The caller behind ``auth = none`` on loopback: an administrator who also speaks for the compute service.
-LOCAL_ADMIN = Identity(
-    "local", "00000000-0000-0000-0000-000000000000", frozenset({"admin", "manager", "member", "reader", "service"}), True
-)
+LOCAL_ADMIN = Identity("local", LOCAL_PROJECT, frozenset({"admin", "manager", "member", "reader", "service"}), True)

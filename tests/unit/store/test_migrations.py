@@ -16,7 +16,7 @@ from cantle.errors import BadConfig, Unavailable
 from cantle.store import migrate
 from cantle.store.database import Database
 from cantle.store.revision import HEAD
-from cantle.store.tables import metadata
+from cantle.store.schema import metadata
 from cantle.store.upgrade import upgrade_in_child
 
 

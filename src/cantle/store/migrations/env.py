@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from cantle.store.tables import metadata
+from cantle.store.schema import metadata
 
 connection = context.config.attributes["connection"]
 # SQLite can roll back CREATE TABLE too, if only one asks: a migration that was killed leaves nothing behind.
