@@ -7,6 +7,7 @@ The layers of each, from the outside in, and why in this order:
    is parsed.
 2. Keystone's ``auth_token`` (auth keystone only): removes identity headers a client may have forged and writes its own. It
    delays its decision, because discovery documents and health need no token; the dispatcher decides.
+   Cantle's own tokens need no layer: the dispatcher asks the database who has one, for routes that need a caller.
 3. The dispatcher: route, microversion, policy, arguments, body, handler. Policy comes before the body is read, so that a
    stranger cannot make us parse.
 """
@@ -14,11 +15,12 @@ The layers of each, from the outside in, and why in this order:
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from cantle.api import admission, dispatch, routes
 from cantle.api.call import Site
 from cantle.api.frame import Frame, WsgiApp
-from cantle.api.identity import AgentIdentity, local_admin
+from cantle.api.identity import AgentIdentity, TokenIdentity, bearer, local_admin
 from cantle.api.parking import Parking
 from cantle.api.policy import Policy
 from cantle.api.settings import Auth, Settings
@@ -39,6 +41,9 @@ def public_app(db: Database, settings: Settings) -> WsgiApp:
 
         site = Site(db, settings, policy, keystone.identity(settings), parking)
         return Frame(keystone.protect(dispatch.build(routes.PUBLIC_ROUTES, site), settings), admission.anyone)
+    if settings.auth is Auth.TOKEN:
+        site = Site(db, settings, policy, TokenIdentity(db), parking)
+        return Frame(dispatch.build(routes.PUBLIC_ROUTES, site), admission.anyone)
     _log.warning(
         "Authentication is off ([api] auth = none): everybody on this machine is an administrator%s.",
         ", and so is everybody who can reach it" if settings.allow_remote else "; other machines are refused",
@@ -48,14 +53,25 @@ def public_app(db: Database, settings: Settings) -> WsgiApp:
 
 
 def agents_app(db: Database, settings: Settings) -> WsgiApp:
-    """The application for agents. With ``agents_token`` they are known by it; without, only this machine's are answered.
+    """The application for agents. A token of a host is good there always; without one, only this machine is answered, and only where
+    the settings leave the door open.
 
     :raises BadConfig: ``bad-policy-file``.
     """
+    open_door = settings.open_to_agents and settings.agents_token is None
     site = Site(
-        db, settings, Policy(settings.policy_file), AgentIdentity(settings.agents_token), Parking(settings.parked_slots)
+        db,
+        settings,
+        Policy(settings.policy_file),
+        AgentIdentity(db, settings.agents_token, open_door=open_door),
+        Parking(settings.parked_slots),
     )
-    admit = admission.anyone if settings.agents_token else _this_machine(settings)
+    local = _this_machine(settings)
+
+    def admit(environ: dict[str, Any]) -> None:
+        if open_door and not bearer(environ):
+            local(environ)
+
     return Frame(dispatch.build(routes.AGENT_ROUTES, site), admit)
 
 

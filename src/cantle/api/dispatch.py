@@ -16,6 +16,7 @@ from cantle.api.call import Call, Site
 from cantle.api.identity import IDENTITY
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
+from cantle.engine import token
 from cantle.errors import BadRequest, CantleError, MethodNotAllowed, NotFound
 from cantle.model.identity import Identity
 from cantle.model.precondition import Precondition
@@ -65,6 +66,8 @@ def _responder(route: Route, site: Site) -> Any:
         minor = _negotiate(environ, response) if route.is_v2 else 0
         site.policy.check(route.rule, who)
         _refuse_nul(params)
+        if who.hostname is not None and params.get("host", who.hostname) != who.hostname:
+            raise token.refusal()
         call = Call(
             site=site,
             who=who,

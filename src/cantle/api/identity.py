@@ -7,8 +7,10 @@ import hmac
 from typing import Any
 
 from cantle.api.request_id import ENVIRON
+from cantle.engine import token
 from cantle.errors import Unauthorized
 from cantle.model.identity import LOCAL_ADMIN, Identity
+from cantle.store.database import Database
 
 #: Where the caller stands in a WSGI environment once known, for the log.
 IDENTITY = "cantle.identity"
@@ -42,26 +44,62 @@ class KeystoneIdentity:
         )
 
 
-class AgentIdentity:
-    """The caller of the agents' listener: whoever knows the token; without one, whoever was admitted."""
+class TokenIdentity:
+    """The caller by one of Cantle's own tokens: ``Authorization: Bearer``, or ``X-Auth-Token`` as OpenStack's clients send theirs."""
 
-    def __init__(self, token: str | None) -> None:
-        self._token = token.encode() if token else None
+    def __init__(self, db: Database) -> None:
+        self._db = db
 
     def __call__(self, environ: dict[str, Any]) -> Identity:
-        """The caller, with the role ``agent``.
+        """The caller.
 
-        :raises Unauthorized: ``agent-token-missing``, ``agent-token-wrong``.
+        :raises Unauthorized: ``token-missing``, ``token-not-valid``.
         """
-        if self._token is not None:
-            kind, _, given = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
-            if kind.lower() != "bearer" or not given:
-                raise Unauthorized("agent-token-missing", "An agent's bearer token is needed.", authenticate="Bearer")
-            if not hmac.compare_digest(given.strip().encode("latin-1", "replace"), self._token):
+        text = bearer(environ) or environ.get("HTTP_X_AUTH_TOKEN", "").strip()
+        if not text:
+            raise Unauthorized(
+                "token-missing",
+                "A token is needed: send it as 'Authorization: Bearer …' or X-Auth-Token. 'cantle token create' makes one.",
+                authenticate="Bearer",
+            )
+        return dataclasses.replace(token.authenticate(self._db, text), request_id=environ[ENVIRON])
+
+
+class AgentIdentity:
+    """The caller of the agents' listener: by the token of its host, by the secret for any host, or as one that was let in without.
+
+    :param secret: lets whoever has it speak for any host; None: there is none.
+    :param open_door: whether a caller without a token is an agent; who may knock at all was decided before.
+    """
+
+    def __init__(self, db: Database, secret: str | None, *, open_door: bool) -> None:
+        self._db = db
+        self._secret = secret.encode() if secret else None
+        self._open = open_door
+
+    def __call__(self, environ: dict[str, Any]) -> Identity:
+        """The caller.
+
+        :raises Unauthorized: ``agent-token-missing``, ``token-not-valid``.
+        """
+        text = bearer(environ)
+        if not text:
+            if not self._open:
                 raise Unauthorized(
-                    "agent-token-wrong", "The agent's bearer token is not this server's.", authenticate="Bearer"
+                    "agent-token-missing",
+                    "An agent needs the token of its host: 'cantle host invite' on the server, then 'cantle agent join' here.",
+                    authenticate="Bearer",
                 )
-        return Identity("agent", None, frozenset({"agent"}), request_id=environ[ENVIRON])
+            return Identity("agent", None, frozenset({"agent"}), request_id=environ[ENVIRON])
+        if self._secret is not None and hmac.compare_digest(text.encode("latin-1", "replace"), self._secret):
+            return Identity("agent", None, frozenset({"agent"}), request_id=environ[ENVIRON])
+        return dataclasses.replace(token.authenticate(self._db, text), request_id=environ[ENVIRON])
+
+
+def bearer(environ: dict[str, Any]) -> str:
+    """The bearer token of a request (RFC 6750), "" for none."""
+    kind, _, given = environ.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return given.strip() if kind.lower() == "bearer" else ""
 
 
 def _roles(text: str) -> frozenset[str]:

@@ -10,6 +10,7 @@ from cantle.api.rules import PUBLIC
 from cantle.api.v1 import capacity, host, intent, lease, plan
 from cantle.api.v1 import device as v1_device
 from cantle.api.v1 import discovery as v1_discovery
+from cantle.api.v1 import token
 from cantle.api.v2 import arq, arq_patch, attribute, deployable, device, device_profile, discovery
 from cantle.wire.inventory import InventoryAnswer, InventoryReport
 from cantle.wire.work import Results, Work
@@ -129,6 +130,14 @@ OURS = (
           query=lease.WaitQuery, answer=lease.Shape, says="Show a lease, or wait for it to settle."),
     Route("POST", "/v1/leases/{uuid}/release", "cantle:lease:release", lease.release,
           answer=lease.Shape, status=202, says="Give a lease back."),
+    Route("GET", "/v1/tokens", "cantle:token:get_all", token.list_all,
+          query=token.TokenQuery, answer=token.Listed, says="List tokens."),
+    Route("POST", "/v1/tokens", "cantle:token:create", token.create,
+          body=token.NewToken, answer=token.Made, status=201, says="Create a token; its text is in this answer alone."),
+    Route("GET", "/v1/tokens/{uuid}", "cantle:token:get_one", token.show,
+          answer=token.Shape, says="Show a token."),
+    Route("DELETE", "/v1/tokens/{uuid}", "cantle:token:revoke", token.revoke,
+          status=204, says="Take a token back."),
 )
 
 AGENTS = (

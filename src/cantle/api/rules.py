@@ -103,6 +103,10 @@ OURS = (
     Rule("cantle:lease:get_one", READER, "Show a lease, or wait for it."),
     Rule("cantle:lease:create", MEMBER, "Ask for a lease."),
     Rule("cantle:lease:release", MEMBER, "Give a lease back."),
+    Rule("cantle:token:get_all", ADMIN, "List tokens."),
+    Rule("cantle:token:get_one", ADMIN, "Show a token."),
+    Rule("cantle:token:create", ADMIN, "Make a token, also an invitation for a host."),
+    Rule("cantle:token:revoke", ADMIN, "Take a token back."),
 )
 
 AGENTS = (

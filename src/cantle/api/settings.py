@@ -13,6 +13,8 @@ class Auth(StrEnum):
     """Nobody is asked; every caller from this machine is an administrator. Other machines are refused."""
     KEYSTONE = "keystone"
     """Keystone tokens, and service tokens for the compute service (spec S3.8)."""
+    TOKEN = "token"
+    """Cantle's own bearer tokens (`cantle.model.token`), for a cloud without Keystone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ class Settings:
     :param policy_file: ``policy.yaml`` with the operator's overrides, or None.
     :param service_token_roles: roles that make a service token count.
     :param keystone: a loaded ``oslo_config.cfg.ConfigOpts`` with ``[keystone_authtoken]``, for auth keystone.
-    :param agents_token: the secret agents present as bearer token; None: agents of this machine only.
+    :param agents_token: a secret that lets whoever has it speak for any host: of ``cantle serve`` for the agents in it.
+    :param open_to_agents: agents of this machine need no token.
     """
 
     auth: Auth = Auth.NONE
@@ -51,3 +54,4 @@ class Settings:
     service_token_roles: frozenset[str] = frozenset({"service"})
     keystone: object | None = None
     agents_token: str | None = None
+    open_to_agents: bool = True

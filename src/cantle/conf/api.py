@@ -22,6 +22,7 @@ API = (
                 "Nobody is asked: whoever is on this machine is an administrator. Other machines are refused.",
             ),
             (Auth.KEYSTONE.value, "Keystone tokens; needs a section [keystone_authtoken]."),
+            (Auth.TOKEN.value, "Cantle's own tokens; 'cantle-manage token bootstrap' makes the first one."),
         ],
         help="How clients prove who they are.",
     ),
@@ -80,7 +81,8 @@ AGENTS = (
     cfg.StrOpt(
         "token",
         secret=True,
-        help="The secret with which agents prove to be ours (bearer token). Unset, only agents of this machine are answered.",
+        help="A secret with which an agent may speak for any host, for trying things out. Better leave it unset and give each host a "
+        "token of its own: 'cantle host invite' makes a code for 'cantle agent join'.",
     ),
     cfg.IntOpt("max_report_bytes", default=16 << 20, min=1024, help="A larger report of a host is answered 413."),
     cfg.IntOpt(
@@ -160,12 +162,12 @@ def agents_settings(conf: cfg.ConfigOpts) -> Settings:
     """
     _checked(conf)
     return Settings(
-        allow_remote=conf.agents.token is not None,
         report_limit=conf.agents.max_report_bytes,
         parked_slots=conf.agents.waiting_places,
         longest_wait=conf.api.longest_wait,
         policy_file=_policy_file(conf),
         agents_token=conf.agents.token,
+        open_to_agents=Auth(conf.api.auth) is Auth.NONE,
     )
 
 

@@ -59,6 +59,10 @@ MAY = {
     "cantle:lease:get_one": READERS,
     "cantle:lease:create": MEMBERS | ADMINS,
     "cantle:lease:release": MEMBERS | ADMINS,
+    "cantle:token:get_all": ADMINS,
+    "cantle:token:get_one": ADMINS,
+    "cantle:token:create": ADMINS,
+    "cantle:token:revoke": ADMINS,
 }
 
 
@@ -109,6 +113,10 @@ GET    /v1/leases                                      cantle:lease:get_all
 POST   /v1/leases                                      cantle:lease:create
 GET    /v1/leases/{uuid}                               cantle:lease:get_one
 POST   /v1/leases/{uuid}/release                       cantle:lease:release
+GET    /v1/tokens                                      cantle:token:get_all
+POST   /v1/tokens                                      cantle:token:create
+GET    /v1/tokens/{uuid}                               cantle:token:get_one
+DELETE /v1/tokens/{uuid}                               cantle:token:revoke
 PUT    /v1/hosts/{host}/inventory                      cantle:agent:report
 GET    /v1/hosts/{host}/work                           cantle:agent:work
 POST   /v1/hosts/{host}/results                        cantle:agent:results
