@@ -83,7 +83,9 @@ def _responder(route: Route, site: Site) -> Any:
         response.status = route.status
         if call.headers:
             response.set_headers(call.headers)
-        if answer is not None:
+        if isinstance(answer, bytes):
+            response.data = answer
+        elif answer is not None:
             response.data = _encode(answer)
 
     return respond

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -15,6 +15,11 @@ from cantle.api.rules import PUBLIC
 
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _REFERENCE = "#/components/schemas/{name}"
+
+_ROOM = "cantle.api."
+
+#: What says that a list's items may be cut down to some of their fields.
+_FIELDS = "fields"
 
 
 class ProblemDetails(msgspec.Struct, frozen=True):
@@ -34,6 +39,10 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     types = _types(table)
     schemas, components = msgspec.json.schema_components([kind for _, kind in types], ref_template=_REFERENCE)
     schema_of = {key: schema for (key, _), schema in zip(types, schemas, strict=True)}
+    for route in table:
+        if _FIELDS in route.query.__struct_fields__:
+            _allow_fewer_fields(schema_of[_key(route.answer)], components)
+    schema_of, components = {key: _short(schema) for key, schema in schema_of.items()}, _short(components)
     paths: dict[str, dict[str, Any]] = {}
     for route in table:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, schema_of)
@@ -53,6 +62,29 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     }
 
 
+def _allow_fewer_fields(listed: Mapping[str, Any], components: dict[str, Any]) -> None:
+    """Items of a list have the fields that were asked for: none of them must be there."""
+    for part in components[_name(listed)]["properties"].values():
+        item = part["items"]
+        if _name(item).endswith("Shape"):
+            name = _name(item).removesuffix("Shape") + "Item"
+            components[name] = {key: value for key, value in components[_name(item)].items() if key != "required"}
+            item["$ref"] = _REFERENCE.format(name=name)
+
+
+def _name(reference: Mapping[str, Any]) -> str:
+    return str(reference["$ref"]).rpartition("/")[2]
+
+
+def _short(content: Any) -> Any:
+    """Schemas under the names of their modules within this room: ``v1.device.Shape``."""
+    if isinstance(content, Mapping):
+        return {name.removeprefix(_ROOM): _short(part) for name, part in content.items()}
+    if isinstance(content, list):
+        return [_short(part) for part in content]
+    return content.replace(f"/{_ROOM}", "/") if isinstance(content, str) else content
+
+
 def _types(routes: Iterable[Route]) -> list[tuple[str, Any]]:
     """Every type that occurs, each once, with a key to find its schema by."""
     found: dict[str, Any] = {_key(fault.ErrorMessage): fault.ErrorMessage, _key(ProblemDetails): ProblemDetails}
@@ -70,6 +102,7 @@ def _key(kind: Any) -> str:
 def _operation(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.says,
+        "tags": [_tag(route.path)],
         "description": f"Guarded by the policy rule {route.rule}.",
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": _responses(route, schema_of),
@@ -81,6 +114,12 @@ def _operation(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
             "content": {"application/json": {"schema": schema_of[_key(route.body)]}},
         }
     return operation
+
+
+def _tag(path: str) -> str:
+    """What belongs together: ``v1 hosts``, ``v2 devices``; health and discovery stand by themselves."""
+    parts = path.strip("/").split("/")
+    return " ".join(parts[:2]) if parts[0] in ("v1", "v2") and len(parts) > 1 else "discovery and health"
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
@@ -100,11 +139,9 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
 
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
-    if route.conditional:
-        return [
-            {"name": name, "in": "header", "required": False, "schema": {"type": "string"}}
-            for name in ("If-Match", "If-None-Match")
-        ]
+    names = ("If-Match", "If-None-Match") if route.conditional else ("Idempotency-Key",) if route.once else ()
+    if names:
+        return [{"name": name, "in": "header", "required": False, "schema": {"type": "string"}} for name in names]
     if not route.is_v2:
         return []
     versions = [f"{microversion.SERVICE} 2.{minor}" for minor in range(microversion.LOWEST, microversion.HIGHEST + 1)]
@@ -116,7 +153,7 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
 def _responses(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
     success: dict[str, Any] = {"description": "Done." if route.answer is None else "The answer."}
     if route.answer is not None:
-        success["content"] = {"application/json": {"schema": schema_of[_key(route.answer)]}}
+        success["content"] = {route.media: {"schema": schema_of[_key(route.answer)]}}
     media, kind = (
         ("application/problem+json", ProblemDetails)
         if fault.is_ours(route.path)

@@ -26,6 +26,8 @@ class Route:
     :param answer: type of the answer, None for an empty one; for the API's description.
     :param status: of success.
     :param conditional: it takes ``If-Match`` and ``If-None-Match``.
+    :param once: it takes an ``Idempotency-Key``.
+    :param media: of the answer.
     :param from_agent: the body is an agent's: larger, and read without the checks that clients' bodies need.
     """
 
@@ -41,6 +43,8 @@ class Route:
     status: int = 200
     from_agent: bool = False
     conditional: bool = False
+    once: bool = False
+    media: str = "application/json"
 
     @property
     def is_v2(self) -> bool:

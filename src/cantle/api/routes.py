@@ -7,7 +7,9 @@ from cantle.api.agents import inventory, results, work
 from cantle.api.query import PageQuery
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
-from cantle.api.v1 import capacity, host, intent, lease, plan
+from cantle.api.v1 import arq as v1_arq
+from cantle.api.v1 import capacity, description, event, host, intent, lease, plan, profile
+from cantle.api.v1 import deployable as v1_deployable
 from cantle.api.v1 import device as v1_device
 from cantle.api.v1 import discovery as v1_discovery
 from cantle.api.v1 import token
@@ -107,9 +109,13 @@ ACCELERATOR_REQUESTS = (
 
 OURS = (
     Route("GET", "/v1/hosts", "cantle:host:get_all", host.list_all,
-          answer=host.Listed, says="List hosts."),
+          query=host.HostQuery, answer=host.Listed, says="List hosts."),
+    Route("GET", "/v1/hosts/{host}", "cantle:host:get_one", host.show,
+          answer=host.Shape, says="Show a host."),
     Route("GET", "/v1/devices", "cantle:device:get_all", v1_device.list_all,
-          query=device.DeviceQuery, answer=v1_device.Listed, says="List devices with address, mode, health and reason."),
+          query=v1_device.DeviceQuery, answer=v1_device.Listed, says="List devices with address, mode, health and reason."),
+    Route("GET", "/v1/devices/{uuid}", "cantle:device:get_one", v1_device.find,
+          answer=v1_device.Shown, says="Show a device by its uuid."),
     Route("GET", "/v1/hosts/{host}/devices/{address}", "cantle:device:get_one", v1_device.show,
           query=v1_device.WaitQuery, answer=v1_device.Shown, says="Show a device, or wait for its host to follow its intent."),
     Route("GET", "/v1/hosts/{host}/devices/{address}/intent", "cantle:intent:get", intent.show,
@@ -120,8 +126,26 @@ OURS = (
           status=204, conditional=True, says="Leave a device to its host's configuration again."),
     Route("GET", "/v1/hosts/{host}/devices/{address}/plan", "cantle:intent:get", plan.show,
           query=plan.PlanQuery, answer=plan.Shape, says="Show what would be done to bring a device to a mode."),
+    Route("GET", "/v1/deployables", "cyborg:deployable:get_all", v1_deployable.list_all,
+          query=v1_deployable.DeployableQuery, answer=v1_deployable.Listed, says="List what is offered together."),
+    Route("GET", "/v1/deployables/{uuid}", "cyborg:deployable:get_one", v1_deployable.show,
+          answer=v1_deployable.Shape, says="Show a deployable with its resource class, traits and units."),
     Route("GET", "/v1/capacity", "cantle:capacity:get_all", capacity.list_all,
-          answer=capacity.Listed, says="Show what is free where."),
+          query=capacity.CapacityQuery, answer=capacity.Listed, says="Show what is free where."),
+    Route("GET", "/v1/profiles", "cyborg:device_profile:get_all", profile.list_all,
+          query=profile.ProfileQuery, answer=profile.Listed, says="List device profiles."),
+    Route("POST", "/v1/profiles", "cyborg:device_profile:create", profile.create,
+          body=profile.NewProfile, answer=profile.Shape, status=201, says="Create a device profile."),
+    Route("GET", "/v1/profiles/{ref}", "cyborg:device_profile:get_one", profile.show,
+          answer=profile.Shape, says="Show a device profile by name or uuid."),
+    Route("DELETE", "/v1/profiles/{ref}", "cyborg:device_profile:delete", profile.delete,
+          status=204, says="Delete a device profile by name or uuid."),
+    Route("GET", "/v1/arqs", "cyborg:arq:get_all", v1_arq.list_all,
+          query=v1_arq.ArqQuery, answer=v1_arq.Listed, says="List accelerator requests with their reasons."),
+    Route("GET", "/v1/arqs/{uuid}", "cyborg:arq:get_one", v1_arq.show,
+          answer=v1_arq.Shape, says="Show an accelerator request with its reason and lease."),
+    Route("GET", "/v1/events", "cantle:event:get_all", event.list_all,
+          query=event.EventQuery, answer=event.Listed, says="List what others were told, or are yet to be told."),
     Route("GET", "/v1/leases", "cantle:lease:get_all", lease.list_all,
           query=lease.LeaseQuery, answer=lease.Listed, says="List leases."),
     Route("POST", "/v1/leases", "cantle:lease:create", lease.create,
@@ -153,8 +177,10 @@ AGENTS = (
 
 ACCELERATOR = (*DEVICE_PROFILES, *DEVICES, *DEPLOYABLES, *ATTRIBUTES, *ACCELERATOR_REQUESTS)
 
-#: What clients reach.
-PUBLIC_ROUTES = (*HEALTH, *DISCOVERY, *ACCELERATOR, *OURS)
+#: What clients reach. The description is of all of it, itself included, so it looks when it is asked.
+PUBLIC_ROUTES: tuple[Route, ...] = (
+    *HEALTH, *DISCOVERY, *description.routes(lambda: PUBLIC_ROUTES), *ACCELERATOR, *OURS,
+)  # fmt: skip
 
 #: What agents reach, at a listener of their own.
 AGENT_ROUTES = (*HEALTH, *AGENTS)

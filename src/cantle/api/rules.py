@@ -93,12 +93,14 @@ ACCELERATOR = (
 
 OURS = (
     Rule("cantle:host:get_all", MANAGER, "List hosts."),
+    Rule("cantle:host:get_one", MANAGER, "Show a host."),
     Rule("cantle:device:get_all", MANAGER, "List devices with their mode, health and reasons."),
     Rule("cantle:device:get_one", MANAGER, "Show a device, or wait for its intent to be followed."),
     Rule("cantle:intent:get", ADMIN, "Show what a device is wanted to be, and what would be done for that."),
     Rule("cantle:intent:set", ADMIN, "Want a device to be something."),
     Rule("cantle:intent:clear", ADMIN, "Leave a device to its host's configuration again."),
     Rule("cantle:capacity:get_all", MANAGER, "Show what is free where."),
+    Rule("cantle:event:get_all", ADMIN, "List what others were told."),
     Rule("cantle:lease:get_all", READER, "List leases."),
     Rule("cantle:lease:get_one", READER, "Show a lease, or wait for it."),
     Rule("cantle:lease:create", MEMBER, "Ask for a lease."),

@@ -79,6 +79,27 @@ def list_arqs(
         return store.listed(connection, project=project, instance=wanted, states=None, page=page)
 
 
+def find_arqs(
+    db: Database,
+    who: Identity,
+    *,
+    instance: str | None = None,
+    state: ArqState | None = None,
+    hostname: str | None = None,
+    page: Page | None = None,
+) -> list[Arq]:
+    """The caller's ARQs with exactly these values, for people: none of `list_arqs`'s rules for the compute service.
+
+    :raises BadRequest: ``bad-uuid``, ``bad-sort-key``, ``marker-not-found``.
+    """
+    wanted = None if instance is None else uuids.checked(instance, "instance")
+    states = None if state is None else [state]
+    with db.read() as connection:
+        return store.listed(
+            connection, project=project_filter(who), instance=wanted, states=states, page=page, hostname=hostname
+        )
+
+
 def _refuse_pending(arqs: Sequence[Arq]) -> None:
     pending = [arq.uuid for arq in arqs if arq.shown_state not in RESOLVED]
     if pending:

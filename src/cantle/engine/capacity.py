@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from cantle.model.capacity import Capacity
+from cantle.model.page import Page
 from cantle.store import deployable as store
 from cantle.store.database import Database
 from cantle.store.service import why_not
 
 
-def list_capacity(db: Database) -> list[Capacity]:
-    """Every deployable's units, by host and device."""
+def list_capacity(db: Database, *, page: Page | None = None, **where: str | None) -> list[Capacity]:
+    """The units of deployables whose values are exactly these: hostname, device_uuid, resource_class. By host and device, unless a page
+    is asked for.
+
+    :param where: values by those names; None says nothing.
+    :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
+    """
     with db.read() as connection:
-        rows = store.capacity(connection)
+        rows = store.capacity(connection, where, page)
     return [
         Capacity(
             hostname=row.hostname,

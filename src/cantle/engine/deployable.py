@@ -14,13 +14,14 @@ from cantle.store import deployable as store
 from cantle.store.database import Database
 
 
-def list_deployables(db: Database, *, page: Page | None = None) -> list[Deployable]:
-    """All deployables.
+def list_deployables(db: Database, *, page: Page | None = None, **where: str | None) -> list[Deployable]:
+    """Deployables whose values are exactly these: hostname, device_uuid, resource_class.
 
+    :param where: values by those names; None says nothing.
     :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
     """
     with db.read() as connection:
-        return store.listed(connection, page)
+        return store.listed(connection, where, page)
 
 
 def get_deployable(db: Database, uuid: str) -> Deployable:

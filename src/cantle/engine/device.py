@@ -20,20 +20,14 @@ from cantle.store.database import Database, report_topic
 from cantle.store.wakeups import Patience
 
 
-def list_devices(
-    db: Database,
-    *,
-    type: str | None = None,
-    vendor: str | None = None,
-    hostname: str | None = None,
-    page: Page | None = None,
-) -> list[Device]:
-    """Devices whose values are exactly these.
+def list_devices(db: Database, *, page: Page | None = None, **where: str | None) -> list[Device]:
+    """Devices whose values are exactly these: type, vendor, hostname, address, mode, health, status.
 
+    :param where: values by those names; None says nothing.
     :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
     """
     with db.read() as connection:
-        return store.listed(connection, type=type, vendor=vendor, hostname=hostname, page=page)
+        return store.listed(connection, where, page)
 
 
 def get_device(db: Database, uuid: str) -> Device:

@@ -90,14 +90,17 @@ def get_lease(db: Database, who: Identity, uuid: str) -> Lease:
 
 
 def list_leases(
-    db: Database, who: Identity, *, page: Page | None = None, include_released: bool = False
+    db: Database, who: Identity, *, page: Page | None = None, include_released: bool = False, **where: str | None
 ) -> list[Lease]:
     """The caller's leases; those given back completely only if asked for.
 
+    :param where: exactly these values of hostname, workload, profile_name; None says nothing.
     :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
     """
     with db.read() as connection:
-        return store.listed(connection, project=project_filter(who), include_released=include_released, page=page)
+        return store.listed(
+            connection, where, project=project_filter(who), include_released=include_released, page=page
+        )
 
 
 def release_lease(db: Database, who: Identity, uuid: str) -> Lease:

@@ -29,7 +29,7 @@ class Deployable:
 
     ``name`` is ``<hostname>_<device address>``, also the provider's name. ``total`` is the number of units the host can deliver
     (the contract's ``num_accelerators``); ``used`` the number claimed, those being cleaned up included. ``in_service`` is false
-    when nothing may be claimed from it (device maintaining, not healthy, host down) whatever ``total`` says.
+    when nothing may be claimed from it (device maintaining, not healthy, host down) whatever ``total`` says; ``reason`` is then why.
     """
 
     id: int
@@ -37,6 +37,7 @@ class Deployable:
     name: str
     device_id: int
     device_uuid: str
+    device_address: str
     hostname: str
     rp_uuid: str
     driver_name: str
@@ -51,3 +52,4 @@ class Deployable:
     parent_id: int | None = None
     root_id: int | None = None
     bitstream_id: str | None = None
+    reason: str | None = None

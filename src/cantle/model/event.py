@@ -95,3 +95,28 @@ class Verdict:
     answer: Answer
     why: str = ""
     after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event as it is remembered, for people who ask what became of it.
+
+    :param about: uuid of the ARQ or lease.
+    :param body: JSON text of what the receiver is sent.
+    :param attempts: how often sending was begun.
+    :param due_at: when it is sent next, or was sent last.
+    :param outcome: ``delivered``, ``refused``, ``withdrawn`` (it was no longer true) or ``given-up``; None while it is on its way.
+    :param problem: what went wrong at the last attempt.
+    """
+
+    uuid: str
+    channel: str
+    type: str
+    about: str
+    body: str
+    attempts: int
+    created_at: dt.datetime
+    due_at: dt.datetime
+    ended_at: dt.datetime | None = None
+    outcome: str | None = None
+    problem: str | None = None

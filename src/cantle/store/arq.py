@@ -213,18 +213,19 @@ def listed(
     instance: str | None,
     states: Sequence[ArqState] | None,
     page: Page | None,
+    hostname: str | None = None,
 ) -> list[Arq]:
-    """ARQs of one project (None: of all), of one instance, in some states."""
-    query = _listing(project is not None, instance is not None, states is not None)
-    given = {"project": project, "instance": instance, "states": states}
+    """ARQs of one project (None: of all), of one instance, in some states, of one host."""
+    query = _listing(project is not None, instance is not None, states is not None, hostname is not None)
+    given = {"project": project, "instance": instance, "states": states, "hostname": hostname}
     parameters = {name: value for name, value in given.items() if value is not None}
     query = window(connection, query, page, arqs, SORT_KEYS, parameters=parameters)
     return [arq(row) for row in connection.execute(query, parameters)]
 
 
 @cache
-def _listing(of_project: bool, of_instance: bool, in_states: bool) -> Select[Any]:
-    """The query of `listed`, with parameters ``project``, ``instance`` and ``states`` as far as they count."""
+def _listing(of_project: bool, of_instance: bool, in_states: bool, of_host: bool) -> Select[Any]:
+    """The query of `listed`, with parameters ``project``, ``instance``, ``states`` and ``hostname`` as far as they count."""
     query = _ARQS
     if of_project:
         query = query.where(arqs.c.project_id == bindparam("project"))
@@ -233,6 +234,8 @@ def _listing(of_project: bool, of_instance: bool, in_states: bool) -> Select[Any
     if in_states:
         # A failure that is being announced is shown as a bind on the way, so it is none of the states asked for.
         query = query.where(arqs.c.state.in_(bindparam("states", expanding=True)), ~_ANNOUNCING)
+    if of_host:
+        query = query.where(arqs.c.hostname == bindparam("hostname"))
     return query
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from cantle.model.deployable import Attribute, Deployable
 from cantle.model.page import Page
 from cantle.store import attribute
-from cantle.store.paging import window
+from cantle.store.paging import narrowed, window
 from cantle.store.service import SERVICE, why_not, with_intents
 from cantle.store.tables import (
     attach_handles,
@@ -24,7 +25,20 @@ from cantle.store.tables import (
 )
 from cantle.store.types import Record
 
-SORT_KEYS = {"created_at": deployables.c.created_at, "name": deployables.c.name, "uuid": deployables.c.uuid}
+SORT_KEYS: dict[str, ColumnElement[Any]] = {
+    "created_at": deployables.c.created_at,
+    "name": deployables.c.name,
+    "uuid": deployables.c.uuid,
+    "hostname": hosts.c.hostname,
+    "resource_class": deployables.c.resource_class,
+}
+
+#: What a list can be narrowed by.
+FILTERS: dict[str, ColumnElement[Any]] = {
+    "hostname": hosts.c.hostname,
+    "device_uuid": devices.c.uuid,
+    "resource_class": deployables.c.resource_class,
+}
 
 # Under names of their own, so that these counts can stand in queries that have units and claims themselves.
 _lent = claims.alias("lent")
@@ -108,9 +122,9 @@ def by_uuid(connection: Connection, uuid: str) -> Deployable | None:
     return None if row is None else _deployable(row, attribute.listed(connection, row.id, None, None))
 
 
-def listed(connection: Connection, page: Page | None) -> list[Deployable]:
-    """Deployables with their attributes: two statements, however many there are."""
-    query = window(connection, _DEPLOYABLES, page, deployables, SORT_KEYS)
+def listed(connection: Connection, where: Mapping[str, object], page: Page | None) -> list[Deployable]:
+    """Deployables whose `FILTERS` are exactly these, with their attributes: two statements, however many there are."""
+    query = window(connection, narrowed(_DEPLOYABLES, FILTERS, where), page, deployables, SORT_KEYS)
     rows = connection.execute(query).all()
     wanted = query.with_only_columns(deployables.c.id).subquery()
     found: dict[int, list[Attribute]] = defaultdict(list)
@@ -126,9 +140,14 @@ def providers(connection: Connection, rp_uuids: Sequence[str]) -> dict[str, Reco
     return {row.rp_uuid: row for row in connection.execute(_BY_RP, {"rp_uuids": list(rp_uuids)})}
 
 
-def capacity(connection: Connection) -> Sequence[Record]:
-    """All deployables with used and free units, by host and device."""
-    return connection.execute(_CAPACITY.order_by(hosts.c.hostname, devices.c.address, deployables.c.name)).all()
+def capacity(connection: Connection, where: Mapping[str, object], page: Page | None) -> Sequence[Record]:
+    """Deployables whose `FILTERS` are exactly these, with used and free units; by host and device where no page is asked for."""
+    query = narrowed(_CAPACITY, FILTERS, where)
+    if page is None:
+        query = query.order_by(hosts.c.hostname, devices.c.address, deployables.c.name)
+    else:
+        query = window(connection, query, page, deployables, SORT_KEYS)
+    return connection.execute(query).all()
 
 
 def offered(connection: Connection, profile_name: str) -> Sequence[Record]:
@@ -138,12 +157,14 @@ def offered(connection: Connection, profile_name: str) -> Sequence[Record]:
 
 
 def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:
+    reason = why_not(row)
     return Deployable(
         id=row.id,
         uuid=row.uuid,
         name=row.name,
         device_id=row.device_id,
         device_uuid=row.device_uuid,
+        device_address=row.device_address,
         hostname=row.hostname,
         rp_uuid=row.rp_uuid,
         driver_name=row.driver_name,
@@ -151,7 +172,8 @@ def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:
         traits=row.traits,
         total=row.total,
         used=row.used,
-        in_service=why_not(row) is None,
+        in_service=reason is None,
+        reason=reason,
         created_at=row.created_at,
         updated_at=row.updated_at,
         attributes=tuple(facts),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, bindparam, select, update
 
 from cantle.model.device import ControlPath, Device, DeviceStatus, DeviceType, Health, Mode
 from cantle.model.page import Page
 from cantle.store.host import UP
-from cantle.store.paging import window
+from cantle.store.paging import narrowed, window
 from cantle.store.service import INTENT, intent_status, why_not, with_intents
 from cantle.store.tables import devices, hosts, intents
 from cantle.store.types import Record
@@ -23,6 +24,17 @@ SORT_KEYS = {
     "vendor": devices.c.vendor,
     "model": devices.c.model,
     "uuid": devices.c.uuid,
+}
+
+#: What a list can be narrowed by.
+FILTERS = {
+    "type": devices.c.type,
+    "vendor": devices.c.vendor,
+    "hostname": hosts.c.hostname,
+    "address": devices.c.address,
+    "mode": devices.c.mode,
+    "health": devices.c.health,
+    "status": devices.c.status,
 }
 
 #: All but the plans: only one device's are ever asked for.
@@ -60,17 +72,9 @@ def plans(connection: Connection, device_id: int) -> str | None:
     return found
 
 
-def listed(
-    connection: Connection, *, type: str | None, vendor: str | None, hostname: str | None, page: Page | None
-) -> list[Device]:
-    """Devices with exactly these values."""
-    query = _DEVICES
-    if type is not None:
-        query = query.where(devices.c.type == type)
-    if vendor is not None:
-        query = query.where(devices.c.vendor == vendor)
-    if hostname is not None:
-        query = query.where(hosts.c.hostname == hostname)
+def listed(connection: Connection, where: Mapping[str, object], page: Page | None) -> list[Device]:
+    """Devices whose `FILTERS` are exactly these."""
+    query = narrowed(_DEVICES, FILTERS, where)
     return [device(row) for row in connection.execute(window(connection, query, page, devices, SORT_KEYS))]
 
 

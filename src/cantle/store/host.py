@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import (
@@ -18,7 +18,9 @@ from sqlalchemy import (
 )
 
 from cantle.model.host import DOWN_AFTER_S, Host
+from cantle.model.page import Page
 from cantle.model.problem import Problem
+from cantle.store.paging import narrowed, window
 from cantle.store.tables import arqs, claims, deployables, devices, hosts
 from cantle.store.types import Record, database_now
 
@@ -33,7 +35,12 @@ _ALL = select(
     .where(devices.c.host_id == hosts.c.id)
     .scalar_subquery()
     .label("device_count"),
-).order_by(hosts.c.hostname)
+)
+
+SORT_KEYS = {"hostname": hosts.c.hostname, "created_at": hosts.c.created_at}
+
+#: What a list can be narrowed by.
+FILTERS: dict[str, ColumnElement[Any]] = {"hostname": hosts.c.hostname}
 
 _UP_BY_NAME = select(hosts.c.hostname, UP.label("up"))
 
@@ -56,9 +63,20 @@ _RAISE_NAMED = _RAISE.where(hosts.c.hostname == bindparam("named"))
 _SEEN = update(hosts).where(hosts.c.id == bindparam("host_id")).values(last_seen=database_now())
 
 
-def all_hosts(connection: Connection) -> list[Host]:
-    """Every host, by name."""
-    return [_host(row) for row in connection.execute(_ALL)]
+def listed(
+    connection: Connection,
+    where: Mapping[str, object] | None = None,
+    *,
+    up: bool | None = None,
+    page: Page | None = None,
+) -> list[Host]:
+    """Hosts whose `FILTERS` are exactly these; those that are up, or down, if asked."""
+    query = narrowed(_ALL, FILTERS, where)
+    if up is not None:
+        query = query.where(UP if up else ~UP)
+    page = page or Page(sort_key="hostname")
+    query = window(connection, query, page, hosts, SORT_KEYS, marker=hosts.c.hostname)
+    return [_host(row) for row in connection.execute(query)]
 
 
 def who_is_up(connection: Connection) -> dict[str, bool]:

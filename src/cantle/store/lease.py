@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, func, insert, select, update
@@ -13,7 +13,7 @@ from cantle.model.arq import Arq, ArqState
 from cantle.model.lease import Lease, LeaseState
 from cantle.model.page import Page
 from cantle.store import arq
-from cantle.store.paging import window
+from cantle.store.paging import narrowed, window
 from cantle.store.tables import claims, hosts, leases
 from cantle.store.types import Record, database_now
 
@@ -24,6 +24,9 @@ SORT_KEYS = {
     "profile_name": leases.c.profile_name,
     "hostname": hosts.c.hostname,
 }
+
+#: What a list can be narrowed by.
+FILTERS = {"hostname": hosts.c.hostname, "workload": leases.c.workload, "profile_name": leases.c.profile_name}
 
 _CLAIMED = (
     select(func.count()).select_from(claims).where(claims.c.lease_id == leases.c.id).scalar_subquery().label("claimed")
@@ -63,9 +66,16 @@ def by_uuids(connection: Connection, uuids: Sequence[str]) -> dict[str, Lease]:
     return {row.uuid: lease(row, found[row.id]) for row in connection.execute(query).all()}
 
 
-def listed(connection: Connection, *, project: str | None, include_released: bool, page: Page | None) -> list[Lease]:
-    """Leases of one project (None: of all) with their ARQs."""
-    query = _LEASES
+def listed(
+    connection: Connection,
+    where: Mapping[str, object],
+    *,
+    project: str | None,
+    include_released: bool,
+    page: Page | None,
+) -> list[Lease]:
+    """Leases of one project (None: of all) whose `FILTERS` are exactly these, with their ARQs."""
+    query = narrowed(_LEASES, FILTERS, where)
     if project is not None:
         query = query.where(leases.c.project_id == project)
     if not include_released:

@@ -24,10 +24,12 @@ def window(
     keys: Mapping[str, ColumnElement[Any]],
     *,
     parameters: Mapping[str, Any] | None = None,
+    marker: ColumnElement[str] | None = None,
 ) -> Select[Any]:
     """The query cut down to one page.
 
     :param table: whose ``uuid`` is the marker and whose ``id`` breaks ties. The marker must be in the query's own result.
+    :param marker: the column of the marker where it is no uuid.
     :param keys: expression by sort key. None of them may be NULL: the databases order NULL differently.
     :param parameters: of the query. One that takes its values so, and is the same object each time, is made into its pages once.
     :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
@@ -40,13 +42,13 @@ def window(
         )
     number: ColumnElement[int] = table.c.id
     if page.marker is not None:
-        last = connection.execute(
-            query.with_only_columns(key, number).where(table.c.uuid == (canonical(page.marker) or "")), parameters
-        ).first()
+        is_marked = table.c.uuid == (canonical(page.marker) or "") if marker is None else marker == page.marker
+        last = connection.execute(query.with_only_columns(key, number).where(is_marked), parameters).first()
         if last is None:
+            kind = "uuid" if marker is None else "name"
             raise BadRequest(
                 "marker-not-found",
-                f"marker is {page.marker!r}, which is not in this list; give the uuid of an item of it.",
+                f"marker is {page.marker!r}, which is not in this list; give the {kind} of an item of it.",
             )
         return _ordered(query.where(_beyond(key, number, last, page.sort_dir)), key, number, page)
     if parameters is None:
@@ -69,6 +71,19 @@ def _beyond(key: ColumnElement[Any], number: ColumnElement[int], last: Record, d
     if direction == "desc":
         return or_(key < value, and_(key == value, number < row))
     return or_(key > value, and_(key == value, number > row))
+
+
+def narrowed(
+    query: Select[Any], columns: Mapping[str, ColumnElement[Any]], where: Mapping[str, object] | None
+) -> Select[Any]:
+    """The query with only those rows whose columns are exactly this.
+
+    :param where: value by name in ``columns``; None says nothing.
+    """
+    for name, value in (where or {}).items():
+        if value is not None:
+            query = query.where(columns[name] == value)
+    return query
 
 
 def numbers(connection: Connection, statement: ReturningInsert[Any], rows: Sequence[dict[str, Any]]) -> list[int]:

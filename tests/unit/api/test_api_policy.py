@@ -49,6 +49,8 @@ MAY = {
     "cyborg:arq:update": MEMBERS | SERVICES,
     "cyborg:arq:delete": MEMBERS | SERVICES,
     "cantle:host:get_all": MANAGERS,
+    "cantle:host:get_one": MANAGERS,
+    "cantle:event:get_all": ADMINS,
     "cantle:device:get_all": MANAGERS,
     "cantle:device:get_one": MANAGERS,
     "cantle:intent:get": ADMINS,
@@ -101,14 +103,27 @@ DELETE /v2/accelerator_requests                        cyborg:arq:delete
 GET    /v2/accelerator_requests/{uuid}                 cyborg:arq:get_one
 PATCH  /v2/accelerator_requests/{uuid}                 cyborg:arq:update
 DELETE /v2/accelerator_requests/{uuid}                 cyborg:arq:delete
+GET    /v1/openapi.json                                public_api
+GET    /v1/docs                                        public_api
 GET    /v1/hosts                                       cantle:host:get_all
+GET    /v1/hosts/{host}                                cantle:host:get_one
 GET    /v1/devices                                     cantle:device:get_all
+GET    /v1/devices/{uuid}                              cantle:device:get_one
 GET    /v1/hosts/{host}/devices/{address}              cantle:device:get_one
 GET    /v1/hosts/{host}/devices/{address}/intent       cantle:intent:get
 PUT    /v1/hosts/{host}/devices/{address}/intent       cantle:intent:set
 DELETE /v1/hosts/{host}/devices/{address}/intent       cantle:intent:clear
 GET    /v1/hosts/{host}/devices/{address}/plan         cantle:intent:get
+GET    /v1/deployables                                 cyborg:deployable:get_all
+GET    /v1/deployables/{uuid}                          cyborg:deployable:get_one
 GET    /v1/capacity                                    cantle:capacity:get_all
+GET    /v1/profiles                                    cyborg:device_profile:get_all
+POST   /v1/profiles                                    cyborg:device_profile:create
+GET    /v1/profiles/{ref}                              cyborg:device_profile:get_one
+DELETE /v1/profiles/{ref}                              cyborg:device_profile:delete
+GET    /v1/arqs                                        cyborg:arq:get_all
+GET    /v1/arqs/{uuid}                                 cyborg:arq:get_one
+GET    /v1/events                                      cantle:event:get_all
 GET    /v1/leases                                      cantle:lease:get_all
 POST   /v1/leases                                      cantle:lease:create
 GET    /v1/leases/{uuid}                               cantle:lease:get_one
@@ -165,7 +180,7 @@ def test_a_rule_that_guards_no_route_is_a_building_block() -> None:
 
 def test_public_routes_are_documents_and_health_and_nothing_else() -> None:
     public = {route.path for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES) if route.rule == PUBLIC}
-    assert public == {"/", "/v1", "/v2", "/healthz", "/readyz", "/healthcheck"}
+    assert public == {"/", "/v1", "/v1/openapi.json", "/v1/docs", "/v2", "/healthz", "/readyz", "/healthcheck"}
 
 
 @pytest.mark.parametrize("route", [one for one in routes.AGENT_ROUTES if one.rule != PUBLIC], ids=_id)

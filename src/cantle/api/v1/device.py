@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from cantle.api.call import Call
 from cantle.api.parking import retry_after
-from cantle.api.v2.device import DeviceQuery
-from cantle.api.v2.resource import Link, next_links, page, stamp
+from cantle.api.v1 import collection
+from cantle.api.v2.resource import Link, stamp
 from cantle.engine import device as engine
-from cantle.model.device import Device
-from cantle.model.intent import Intent
+from cantle.model.device import Device, DeviceStatus, Health, Mode
+from cantle.model.intent import Intent, canonical
+
+
+class DeviceQuery(collection.CollectionQuery, frozen=True, kw_only=True):
+    """All are matched as a whole."""
+
+    type: str | None = None
+    vendor: str | None = None
+    hostname: str | None = None
+    address: str | None = None
+    mode: Mode | None = None
+    health: Health | None = None
+    status: DeviceStatus | None = None
 
 
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,19 +76,35 @@ class Shown(Shape, frozen=True):
     intent_reason: str | None
 
 
-class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
+class Listed(msgspec.Struct, frozen=True):
     """A list of devices."""
 
     devices: list[Shape]
     devices_links: list[Link] = []
 
 
-def list_all(call: Call) -> Listed:
-    """Devices, those of a type, vendor or host if asked."""
+def list_all(call: Call) -> dict[str, Any]:
+    """Devices, those of a host, type, mode and so on if asked."""
     asked: DeviceQuery = call.query
-    limits = page(call)
-    found = engine.list_devices(call.db, type=asked.type, vendor=asked.vendor, hostname=asked.hostname, page=limits)
-    return Listed([_shape(device) for device in found], next_links(call, limits.limit, found))
+    limits = collection.page(call)
+    address = None if asked.address is None else canonical(asked.address)
+    found = engine.list_devices(
+        call.db,
+        page=limits,
+        type=asked.type,
+        vendor=asked.vendor,
+        hostname=asked.hostname,
+        address=address,
+        mode=asked.mode,
+        health=asked.health,
+        status=asked.status,
+    )
+    return collection.answer(call, "devices", limits, found, _shape, kind=Shape, marker=lambda device: device.uuid)
+
+
+def find(call: Call) -> Shown:
+    """One device by its uuid."""
+    return _shown(engine.get_device(call.db, call.params["uuid"]))
 
 
 def show(call: Call) -> Shown:

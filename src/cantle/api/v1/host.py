@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from cantle.api.call import Call
-from cantle.api.v2.resource import stamp
+from cantle.api.v1 import collection
+from cantle.api.v2.resource import Link, stamp
 from cantle.engine import host as engine
 from cantle.model.host import Host
 from cantle.model.problem import Problem
+
+
+class HostQuery(collection.CollectionQuery, frozen=True, kw_only=True):
+    """``up``: those heard from lately, or those that were not. The marker is a host's name."""
+
+    hostname: str | None = None
+    up: bool | None = None
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -27,11 +37,20 @@ class Listed(msgspec.Struct, frozen=True):
     """A list of hosts."""
 
     hosts: list[Shape]
+    hosts_links: list[Link] = []
 
 
-def list_all(call: Call) -> Listed:
-    """All hosts, with what their last reports complained about."""
-    return Listed([_shape(host) for host in engine.list_hosts(call.db)])
+def list_all(call: Call) -> dict[str, Any]:
+    """Hosts, with what their last reports complained about."""
+    asked: HostQuery = call.query
+    limits = collection.page(call, sort_key="hostname")
+    found = engine.list_hosts(call.db, hostname=asked.hostname, up=asked.up, page=limits)
+    return collection.answer(call, "hosts", limits, found, _shape, kind=Shape, marker=lambda host: host.hostname)
+
+
+def show(call: Call) -> Shape:
+    """One host."""
+    return _shape(engine.get_host(call.db, call.params["host"]))
 
 
 def _shape(host: Host) -> Shape:

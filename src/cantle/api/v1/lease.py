@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from cantle.api.call import Call
 from cantle.api.parking import retry_after
-from cantle.api.query import PageQuery
+from cantle.api.v1 import collection
 from cantle.api.v2 import arq
-from cantle.api.v2.resource import Link, next_links, page, stamp
+from cantle.api.v2.resource import Link, stamp
 from cantle.engine import lease as engine
 from cantle.model.lease import Lease
 from cantle.model.uuids import checked
 
 
-class LeaseQuery(PageQuery, frozen=True, kw_only=True):
-    """``include_released``: also those that are over."""
+class LeaseQuery(collection.CollectionQuery, frozen=True, kw_only=True):
+    """``include_released``: also those that are over. The others are matched as a whole."""
 
     include_released: bool = False
+    hostname: str | None = None
+    workload: str | None = None
+    profile_name: str | None = None
 
 
 class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,19 +59,31 @@ class Shape(msgspec.Struct, frozen=True):
     arqs: list[arq.Shape]
 
 
-class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
+class Listed(msgspec.Struct, frozen=True):
     """A list of leases."""
 
     leases: list[Shape]
     leases_links: list[Link] = []
 
 
-def list_all(call: Call) -> Listed:
+def list_all(call: Call) -> dict[str, Any]:
     """The caller's leases."""
     asked: LeaseQuery = call.query
-    limits = page(call)
-    found = engine.list_leases(call.db, call.who, page=limits, include_released=asked.include_released)
-    return Listed([_shape(call, lease) for lease in found], next_links(call, limits.limit, found))
+    limits = collection.page(call)
+    found = engine.list_leases(
+        call.db,
+        call.who,
+        page=limits,
+        include_released=asked.include_released,
+        hostname=asked.hostname,
+        workload=asked.workload,
+        profile_name=asked.profile_name,
+    )
+
+    def shape(lease: Lease) -> Shape:
+        return _shape(call, lease)
+
+    return collection.answer(call, "leases", limits, found, shape, kind=Shape, marker=lambda lease: lease.uuid)
 
 
 def show(call: Call) -> Shape:
