@@ -6,18 +6,19 @@ Facts: the kernel's Documentation/driver-api/vfio-mediated-device.rst and driver
 from __future__ import annotations
 
 import errno
+import functools
 import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, NoReturn
 
-from cantle.errors import BadRequest, HostError
+from cantle.errors import BadRequest, Conflict, HostError
 from cantle.kernel import holders
 from cantle.kernel.root import Directory, Root
 
 PARENTS = "sys/class/mdev_bus"
 DEVICES = "sys/bus/mdev/devices"
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _NAME = re.compile(r"[^/\s\0]+")
 #: What the kernel or a parent's driver answers when nothing is left. Drivers also say EINVAL for it.
 _NO_ROOM = (errno.ENOSPC, errno.EUSERS)
@@ -89,7 +90,7 @@ def devices(root: Root) -> list[MdevDevice]:
 def device(root: Root, uuid: str) -> MdevDevice | None:
     """The mediated device of this uuid; None when there is none, or it is going away."""
     target = root.link(f"{DEVICES}/{uuid}")
-    type_id = root.link_name(f"{DEVICES}/{uuid}/mdev_type")
+    type_id = root.link_name(f"{DEVICES}/{uuid}/mdev_type") if target is not None else None
     if target is None or type_id is None:
         return None
     # .../0000:08:00.4/<uuid>: the parent is the directory above.
@@ -110,17 +111,14 @@ def create(root: Root, parent: str, type_id: str, uuid: str) -> None:
     :raises BadRequest: ``bad-mdev-name`` when uuid, parent or type is none; nothing was touched.
     """
     _check_names(parent, type_id, uuid)
-    wanted = MdevDevice(uuid, type_id, parent)
-    if _is_there(root, wanted):
-        return
     try:
         root.write(f"{_types_of(parent)}/{type_id}/create", uuid)
     except HostError as error:
-        # Somebody else may have made the very same one between our look and our write.
-        if error.errno == errno.EEXIST and _is_there(root, wanted):
-            return
-        _explain_create(root, wanted, error)
-    if not _is_there(root, wanted):
+        # The kernel refuses a uuid that it has. If that is this very one, it is what was wanted, whatever the number says.
+        wanted = MdevDevice(uuid, type_id, parent)
+        if not _is_there(root, wanted):
+            _explain_create(root, wanted, error)
+    if root.link(f"{DEVICES}/{uuid}") is None:
         raise HostError(
             "mdev-not-made",
             f"the kernel took {uuid} for {type_id} on {parent}, but no such device appeared; see dmesg for its driver's words",
@@ -134,46 +132,64 @@ def remove(root: Root, uuid: str) -> None:
     One that a guest holds is refused before anything is written: the kernel would let the write wait until the guest lets go.
 
     :raises HostError: ``mdev-in-use``, ``mdev-refused``, ``mdev-not-removed``.
+    :raises Conflict: ``holders-unknown``.
     :raises BadRequest: ``bad-mdev-name`` when it is no uuid.
     """
-    _check_names("-", "-", uuid)
+    _check_uuid(uuid)
     rel = f"{DEVICES}/{uuid}"
-    if root.link(rel) is None:
-        return
-    what = check_free(root, uuid)
+    if _is_taken(root, uuid) is not False:
+        if root.link(rel) is None:
+            return
+        check_free(root, uuid)
     try:
         root.write(f"{rel}/remove", "1")
     except HostError as error:
         if error.errno not in _GONE:
             why = "it is in use" if error.errno == errno.EBUSY else _words(error)
-            raise HostError(
-                "mdev-refused", f"cannot remove {what}: {why}", path=error.path, errno=error.errno
-            ) from error
+            message = f"cannot remove {_described(root, uuid)}: {why}"
+            raise HostError("mdev-refused", message, path=error.path, errno=error.errno) from error
     if root.link(rel) is not None:
         raise HostError(
             "mdev-not-removed",
-            f"the removal of {what} was taken, but it is still there; the kernel waits for whoever uses it",
+            f"the removal of {_described(root, uuid)} was taken, but it is still there; the kernel waits for whoever uses it",
             path=root.host_path(rel),
         )
 
 
-def check_free(root: Root, uuid: str) -> str:
-    """Refuse while somebody has a mediated device open; else what it is, in words.
+def check_free(root: Root, uuid: str) -> None:
+    """Refuse while somebody has a mediated device open.
 
     :raises HostError: ``mdev-in-use`` naming the processes.
+    :raises Conflict: ``holders-unknown``.
     """
-    rel = f"{DEVICES}/{uuid}"
-    there = device(root, uuid)
-    what = uuid if there is None else f"{uuid} ({there.type_id} on {there.parent})"
-    held = holders.holders(root, _nodes(root, rel)).holders
-    if held:
+    taken = _is_taken(root, uuid)
+    if taken is False:
+        return
+    what, rel = _described(root, uuid), f"{DEVICES}/{uuid}"
+    held = holders.holders(root, _nodes(root, rel))
+    if held.holders or taken:
+        who = "; ".join(map(str, held.holders)) or "its VFIO group is open in a process that cannot be seen from here"
         raise HostError(
             "mdev-in-use",
-            f"{what} is in use: {'; '.join(map(str, held))}; stop that guest or detach the device first",
+            f"{what} is in use: {who}; stop that guest or detach the device first",
             path=root.host_path(rel),
             errno=errno.EBUSY,
         )
-    return what
+    if held.blind is not None:
+        raise Conflict("holders-unknown", f"who uses {what} cannot be found out: {held.blind}")
+
+
+def _is_taken(root: Root, uuid: str) -> bool | None:
+    """What the kernel says: a VFIO group is opened once at a time, and stays open as long as one of its devices is, through iommufd too
+    (``vfio_group_fops_open``). So processes need to be looked through only to name who is in the way, or where it cannot be asked: None.
+    """
+    group = root.link_name(f"{DEVICES}/{uuid}/iommu_group")
+    return None if group is None else root.is_taken(f"dev/vfio/{group}")
+
+
+def _described(root: Root, uuid: str) -> str:
+    there = device(root, uuid)
+    return uuid if there is None else f"{uuid} ({there.type_id} on {there.parent})"
 
 
 def _nodes(root: Root, rel: str) -> list[str]:
@@ -215,13 +231,22 @@ def _number(files: Directory, name: str) -> int | None:
 
 def _check_names(parent: str, type_id: str, uuid: str) -> None:
     """Names become paths: whoever sent them must not lead us elsewhere."""
+    _check_uuid(uuid)
+    for name in (parent, type_id):
+        if not _is_name(name):
+            raise BadRequest("bad-mdev-name", f"{name!r} is no name of a mediated device's parent or type")
+
+
+@functools.lru_cache(maxsize=256)
+def _is_name(name: str) -> bool:
+    return _NAME.fullmatch(name) is not None and name not in (".", "..")
+
+
+def _check_uuid(uuid: str) -> None:
     if not _UUID.fullmatch(uuid):
         raise BadRequest(
             "bad-mdev-name", f"{uuid!r} is no uuid of a mediated device; write it in lower case with dashes"
         )
-    for name in (parent, type_id):
-        if not _NAME.fullmatch(name) or name in (".", ".."):
-            raise BadRequest("bad-mdev-name", f"{name!r} is no name of a mediated device's parent or type")
 
 
 def _is_there(root: Root, wanted: MdevDevice) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from types import TracebackType
 
 from cantle.errors import BadRequest, HostError
@@ -16,6 +17,7 @@ from cantle.errors import BadRequest, HostError
 #: O_NONBLOCK, since a FIFO in a captured tree must not hang us.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
+_TRY = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _PLACE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
 _LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 #: sysfs gives at most one page for an attribute.
@@ -104,8 +106,10 @@ class Root:
     def link(self, rel: str) -> str | None:
         """The text of a link's target; None when there is nothing there or it is no link."""
         _check(rel)
-        parent, _, name = rel.rpartition("/")
         try:
+            if not self._prefix:
+                return os.readlink(f"/{rel}")
+            parent, _, name = rel.rpartition("/")
             fd = self._open(parent, _PLACE)
             try:
                 return os.readlink(name, dir_fd=fd)
@@ -130,6 +134,23 @@ class Root:
                 return False
             raise self.failed("read", rel, error) from error
         return True
+
+    def is_taken(self, rel: str) -> bool | None:
+        """Whether somebody has a device node open that the kernel lets one open at a time (EBUSY). If nobody has, it is open for a moment.
+
+        None when it cannot be told so: no such device, no right to open it, or this is a tree of files.
+        """
+        _check(rel)
+        if self._prefix:
+            return None
+        try:
+            fd = os.open(f"/{rel}", _TRY)
+        except OSError as error:
+            return True if error.errno == errno.EBUSY else None
+        try:
+            return False if stat.S_ISCHR(os.fstat(fd).st_mode) else None
+        finally:
+            os.close(fd)
 
     def directory(self, rel: str) -> Directory:
         """One directory, held open to read many of its files. Use it as a context manager.

@@ -19,18 +19,24 @@ group = os.open(sys.argv[1], os.O_RDWR)
 fcntl.ioctl(group, GROUP_SET_CONTAINER, struct.pack("i", container))
 fcntl.ioctl(container, SET_IOMMU, TYPE1V2)
 device = fcntl.ioctl(group, GROUP_GET_DEVICE_FD, sys.argv[2].encode() + b"\\0")
+if sys.argv[3:]:
+    os.close(group)
+    os.close(container)
 print("held", flush=True)
 sys.stdin.read()
 """
 
 
 @contextmanager
-def holding(name: str) -> Iterator[int]:
-    """Holds a vfio device (an mdev's uuid, or the address of a function on vfio-pci) and gives the pid; lets go at the end."""
+def holding(name: str, *, seen: bool = True) -> Iterator[int]:
+    """Holds a vfio device (an mdev's uuid, or the address of a function on vfio-pci) and gives the pid; lets go at the end.
+
+    :param seen: False keeps the device alone open, which has no name under ``/proc``: nobody can tell which process it is.
+    """
     devices = sysfs.MDEVS if (sysfs.MDEVS / name).exists() else sysfs.PCI / "devices"
     number = (devices / name / "iommu_group").readlink().name
     with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, os.path.join("/dev/vfio", number), name],
+        [sys.executable, "-c", _PROGRAM, os.path.join("/dev/vfio", number), name, *([] if seen else ["unseen"])],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

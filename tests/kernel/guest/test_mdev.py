@@ -190,6 +190,18 @@ def test_a_device_that_a_process_holds_is_not_removed_and_the_process_is_named(m
     mdev.remove(ROOT, one)
 
 
+def test_a_device_that_is_held_by_nobody_who_can_be_seen_is_not_removed_either(made: list[str]) -> None:
+    one = make(made, "mtty", "mtty-1")
+    with holding(one, seen=False):
+        with pytest.raises(HostError) as caught:
+            mdev.remove(ROOT, one)
+        assert caught.value.code == "mdev-in-use"
+        assert "a process that cannot be seen from here" in caught.value.message
+        assert sysfs.mdevs() == {one}
+    mdev.remove(ROOT, one)
+    assert sysfs.mdevs() == set()
+
+
 @pytest.fixture
 def virtual_functions() -> Iterator[list[str]]:
     """The A40 with two virtual functions, each of which is a parent then."""

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.kernel.mdev_kernel import MdevKernel
 from tests.unit.kernel.tree import MDEV, MDEV_BUS, Tree
 
-from cantle.errors import BadRequest, HostError
+from cantle.errors import BadRequest, Conflict, HostError
 from cantle.kernel import mdev
 from cantle.kernel.mdev import MdevDevice, MdevType
 
@@ -91,9 +91,20 @@ def test_a_device_is_made_and_seen(kernel: MdevKernel) -> None:
     assert kernel.writes[0] == (f"{MDEV_BUS}/{T4}/mdev_supported_types/nvidia-223/create", U1)
 
 
-def test_making_what_is_there_writes_nothing(kernel: MdevKernel) -> None:
+@pytest.mark.parametrize("answer", [errno.EEXIST, errno.ENOSPC, errno.EINVAL], ids=errno.errorcode.get)
+def test_making_what_is_there_succeeds_whatever_the_kernel_answers_first(kernel: MdevKernel, answer: int) -> None:
     kernel.tree.mdev(T4, "nvidia-223", U1)
+    kernel.fault = answer
     mdev.create(kernel, T4, "nvidia-223", U1)
+    assert mdev.devices(kernel) == [mdev.MdevDevice(U1, "nvidia-223", T4)]
+
+
+def test_a_device_whose_users_cannot_be_found_out_is_not_removed(kernel: MdevKernel) -> None:
+    kernel.tree.mdev(T4, "nvidia-223", U1)
+    kernel.tree.link("proc/self/ns/pid", "pid:[4026532000]")
+    with pytest.raises(Conflict, match="cannot be found out") as caught:
+        mdev.remove(kernel, U1)
+    assert caught.value.code == "holders-unknown"
     assert kernel.writes == []
 
 
@@ -109,7 +120,7 @@ def test_a_uuid_that_is_another_device_is_refused_naming_both(kernel: MdevKernel
     error = refusal(kernel)
     assert (error.code, error.errno) == ("mdev-uuid-taken", errno.EEXIST)
     assert f"{U1} is already a {type_id} on {parent}; a nvidia-223 on {T4}" in error.message
-    assert kernel.writes == []
+    assert mdev.devices(kernel) == [MdevDevice(U1, type_id, parent)]
 
 
 def test_no_room_names_the_devices_that_use_the_card_up(kernel: MdevKernel) -> None:
