@@ -1,0 +1,47 @@
+"""NUMA affinity between the devices of one request and the memory nodes of their guest (reference section 1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+
+
+class NumaPolicy(StrEnum):
+    """Nova's words, in the order of strictness. A node that the kernel does not know (its -1) is None, never node 0."""
+
+    REQUIRED = "required"
+    """Devices of the guest's nodes only."""
+    SOCKET = "socket"
+    """Devices of any node on the sockets of the guest's nodes; none where the host does not say which socket a node is on."""
+    LEGACY = "legacy"
+    """Devices of the guest's nodes, or of an unknown node."""
+    PREFERRED = "preferred"
+    """Any device, those of the guest's nodes first."""
+
+
+def allows(
+    policy: NumaPolicy, node: int | None, nodes: Collection[int], sockets: Mapping[int, int | None] | None = None
+) -> bool:
+    """Whether a device on ``node`` may go to a guest on ``nodes``.
+
+    :param sockets: the host's sockets by node, None where they are not known.
+    """
+    if node is not None and node in nodes:
+        return True
+    match policy:
+        case NumaPolicy.REQUIRED:
+            return False
+        case NumaPolicy.LEGACY:
+            return node is None
+        case NumaPolicy.PREFERRED:
+            return True
+        case NumaPolicy.SOCKET:
+            return node is not None and node in same_sockets(nodes, sockets)
+
+
+def same_sockets(nodes: Collection[int], sockets: Mapping[int, int | None] | None) -> frozenset[int]:
+    """All nodes on the sockets of these nodes; empty where a host does not tell the socket of each of its nodes."""
+    if not sockets or any(socket is None for socket in sockets.values()):
+        return frozenset()
+    theirs = {sockets[node] for node in nodes if node in sockets}
+    return frozenset(node for node, socket in sockets.items() if socket in theirs)
