@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import ssl
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from urllib.parse import quote, urlencode, urlsplit
 import click
 
 from cantle import __version__, errors
+from cantle.cli import credentials
 
 DEFAULT_URL = "http://127.0.0.1:6666"
 
@@ -46,11 +48,15 @@ class Client:
     """A server, and the one connection to it, which is made for the first request and kept for the next ones.
 
     :param url: ``http://host:port`` or ``https://…``, a path prefix included where the API is mounted below one.
-    :param verbose: whether each request is told on standard error.
-    :raises BadRequest: ``bad-url``.
+    :param verbose: whether each request is told on standard error; its token is not.
+    :param token: sent with each request.
+    :param ca_file: certificates to trust in place of the system's.
+    :raises BadRequest: ``bad-url``. :raises BadConfig: ``ca-file-unusable``.
     """
 
-    def __init__(self, url: str, *, verbose: bool = False) -> None:
+    def __init__(
+        self, url: str, *, verbose: bool = False, token: str | None = None, ca_file: str | None = None
+    ) -> None:
         try:
             parts = urlsplit(url)
             port = parts.port
@@ -61,8 +67,13 @@ class Client:
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._verbose = verbose
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, port, timeout=TIMEOUT)
+        self._token = token
+        if parts.scheme == "https":
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                parts.hostname, port, timeout=TIMEOUT, context=_trust(ca_file)
+            )
+        else:
+            self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=TIMEOUT)
 
     def get(self, path: str, query: Mapping[str, object] | None = None, *, wait: float = 0) -> Any:
         """The answer's JSON. ``query`` values of None are left out. ``wait`` is how long the server was asked to wait (seconds)."""
@@ -92,6 +103,7 @@ class Client:
             "Accept": "application/json",
             "User-Agent": f"cantle/{__version__}",
             "OpenStack-API-Version": "accelerator 2.3",
+            **({} if self._token is None else {"Authorization": f"Bearer {self._token}"}),
             **(extra or {}),
         }
         content = None if body is None else json.dumps(body).encode()
@@ -148,9 +160,26 @@ def connect() -> Client:
     """A client for the server that the running command's ``--url`` or CANTLE_URL names; closed when the command ends."""
     context = click.get_current_context()
     options = context.find_root().params
-    client = Client(options.get("url") or DEFAULT_URL, verbose=bool(options.get("verbose")))
+    client = Client(
+        options.get("url") or DEFAULT_URL,
+        verbose=bool(options.get("verbose")),
+        token=credentials.find(options.get("token_file")),
+        ca_file=options.get("ca_file"),
+    )
     context.call_on_close(client.close)
     return client
+
+
+def _trust(ca_file: str | None) -> ssl.SSLContext | None:
+    """The certificates to trust; None for the system's."""
+    if ca_file is None:
+        return None
+    try:
+        return ssl.create_default_context(cafile=ca_file)
+    except (OSError, ssl.SSLError) as error:
+        raise errors.BadConfig(
+            "ca-file-unusable", f"{ca_file} holds no certificates that can be used: {error}."
+        ) from error
 
 
 def segment(text: str) -> str:

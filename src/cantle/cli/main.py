@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("profile", "profile", "Device profiles: flavors for devices."),
     ("lease", "lease", "Borrow accelerators for a workload, and give them back."),
     ("arq", "arq", "Accelerator requests: one accelerator for one instance."),
+    ("token", "token", "Who may call, where there is no Keystone."),
     ("explain-error", "explain_error", "What an error code means and what to do about it."),
 )
 
@@ -73,9 +74,18 @@ class LazyGroup(click.Group):
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option("--url", envvar="CANTLE_URL", metavar="URL", help="The server. [default: http://127.0.0.1:6666]")
+@click.option(
+    "--token-file",
+    envvar="CANTLE_TOKEN_FILE",
+    metavar="FILE",
+    help="Holds the token. [default: what CANTLE_TOKEN says]",
+)
+@click.option(
+    "--ca-file", envvar="CANTLE_CA_FILE", metavar="FILE", help="Certificates to trust. [default: the system's]"
+)
 @click.option("-v", "--verbose", is_flag=True, help="Tell each request on standard error.")
 @click.version_option(__version__, prog_name="cantle", message="%(prog)s %(version)s")
-def cantle(url: str | None, verbose: bool) -> None:
+def cantle(url: str | None, token_file: str | None, ca_file: str | None, verbose: bool) -> None:
     """Finds the accelerators of a private cloud, slices them, and lends the slices to guests.
 
     \b
@@ -87,7 +97,7 @@ def cantle(url: str | None, verbose: bool) -> None:
 
     Exit codes and environment variables: docs/cli.md.
     """
-    del url, verbose  # read from the context by cantle.cli.client.connect
+    del url, token_file, ca_file, verbose  # read from the context by cantle.cli.client.connect
 
 
 def main(args: Sequence[str] | None = None) -> None:

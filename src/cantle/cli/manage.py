@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import click
 from oslo_config import cfg
@@ -12,7 +13,9 @@ from cantle.cli import main as program
 from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
+from cantle.engine import token as tokens
 from cantle.keeper import housekeeping
+from cantle.model.token import Role
 from cantle.store import migrate
 from cantle.store.database import Database
 from cantle.store.revision import HEAD
@@ -67,6 +70,32 @@ def purge(conf: cfg.ConfigOpts) -> None:
     finally:
         database.close()
     click.echo("deleted " + ", ".join(f"{count} {what}" for what, count in deleted.items()))
+
+
+@manage.group()
+def token() -> None:
+    """Tokens, for when there is none to make one with."""
+
+
+@token.command()
+@click.option(
+    "--state-dir",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Of a 'cantle serve' that keeps its database there, in place of [database] connection.",
+)
+@click.pass_obj
+def bootstrap(conf: cfg.ConfigOpts, state_dir: Path | None) -> None:
+    """Make an administrator's token and print it, this once. For the first one, or when the last one is lost.
+
+    Whoever may write to the database may do this; 'cantle token list' shows what was made so as created by bootstrap.
+    """
+    url = conf_api.database_url(conf) if state_dir is None else f"sqlite:///{(state_dir / 'cantle.db').absolute()}"
+    database = Database.open(url)
+    try:
+        _, text = tokens.create_token(database, tokens.BOOTSTRAP, name="admin", role=Role.ADMIN)
+    finally:
+        database.close()
+    click.echo(text)
 
 
 def main() -> None:

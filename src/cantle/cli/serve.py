@@ -35,6 +35,7 @@ from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
+from cantle.engine import token as tokens
 from cantle.keeper.courier import Courier, Receiver
 from cantle.keeper.housekeeping import Ages
 from cantle.keeper.keeper import Keeper
@@ -48,6 +49,9 @@ from cantle.store.database import Database
 from cantle.store.upgrade import upgrade_in_child
 
 _log = logging.getLogger(__name__)
+
+#: The first administrator's token, in the state directory.
+ADMIN_TOKEN = "admin.token"  # noqa: S105 - the name of a file
 
 #: Requests of clients served at once.
 PUBLIC_THREADS = 12
@@ -75,6 +79,11 @@ SPARE_AGENT_THREADS = 4
     help="Where clients are answered; port 0 takes a free one.",
 )
 @click.option(
+    "--auth",
+    type=click.Choice([one.value for one in Auth]),
+    help="How clients prove who they are: none, Cantle's own tokens, or Keystone's. [default: what [api] auth says, else none]",
+)
+@click.option(
     "--simulate",
     "simulated",
     multiple=True,
@@ -94,6 +103,7 @@ def serve(
     *,
     state_dir: str | None,
     address: str,
+    auth: str | None,
     simulated: tuple[str, ...],
     simulated_only: bool,
     config_files: tuple[str, ...],
@@ -102,10 +112,12 @@ def serve(
     """Run Cantle on this machine: API, keeper and this host's agent in one process.
 
     It answers this machine only, and keeps all it knows in the state directory. Ctrl-C or SIGTERM ends it; what it lent stays lent.
+    With --auth token, the first start writes an administrator's token into admin.token there.
 
     \b
     Examples:
       cantle serve
+      cantle serve --auth token
       cantle serve --simulate t4 --simulated-only --state-dir ./state
       cantle serve --listen 127.0.0.1:0 --config-file ./cantle.conf
     """
@@ -113,6 +125,9 @@ def serve(
         raise click.UsageError("--state-dir is empty: name a directory, or leave it out for the usual place.")
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
     conf = conf_files.read(files, directories)
+    if auth is not None:
+        conf_api.register(conf)
+        conf.set_override("auth", auth, group="api")
     plan = Plan(
         default_state_dir() if state_dir is None else Path(state_dir),
         Address.parse(address),
@@ -173,7 +188,7 @@ def check_reach(place: Address, settings: Settings) -> None:
         raise errors.BadConfig(
             "open-to-all",
             f"--listen {place.host}:{place.port} can be reached from other machines, and with [api] auth = none whoever "
-            "reaches it is an administrator. Listen on 127.0.0.1, or turn on [api] auth = keystone.",
+            "reaches it is an administrator. Listen on 127.0.0.1, or ask for tokens: --auth token.",
         )
 
 
@@ -215,6 +230,8 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
         return
     database = Database.open(url, outlets=plan.outlets)
     stack.callback(database.close)
+    if plan.settings.auth is Auth.TOKEN:
+        _first_token(database, state)
 
     # Whoever may call the agents' listener may speak for hosts; the secret keeps other users of this machine out.
     token = secrets.token_urlsafe(32)
@@ -248,6 +265,12 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     notify("READY=1")
     parts.wait()
     notify("STOPPING=1")
+
+
+def _first_token(database: Database, state: StateDir) -> None:
+    """Leave an administrator's token where only this user finds it, if there is none yet."""
+    if tokens.first_admin(database, lambda text: state.write(ADMIN_TOKEN, f"{text}\n")):
+        click.echo(f"The first administrator's token is in {state.path / ADMIN_TOKEN}", err=True)
 
 
 def _root(host: HostChoice, state: StateDir) -> Root:

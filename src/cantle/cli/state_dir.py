@@ -55,6 +55,20 @@ class StateDir:
             raise _unusable(path, error) from error
         return path
 
+    def write(self, name: str, text: str) -> None:
+        """Write a file for this user alone, whole or not at all, and on the disk when this returns."""
+        file, new = self.path / name, self.path / f"{name}.new"
+        try:
+            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                os.fchmod(descriptor, 0o600)
+                stream.write(text)
+                stream.flush()
+                os.fsync(descriptor)
+            new.replace(file)
+        except OSError as error:
+            raise _unusable(file, error) from error
+
     def close(self) -> None:
         """Let another process have it."""
         os.close(self._lock)

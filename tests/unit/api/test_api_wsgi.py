@@ -139,7 +139,9 @@ def test_a_servers_worker_ends_with_one_line_that_says_why(
         wsgi.Lazy(wsgi.make_public).load_or_exit()
     assert exit_.value.code == 3
     (line,) = capsys.readouterr().err.splitlines()
-    assert f"[api] auth in {file} is not acceptable: Valid values are [none, keystone, token], but found 'magic'." in line
+    assert (
+        f"[api] auth in {file} is not acceptable: Valid values are [none, keystone, token], but found 'magic'." in line
+    )
 
 
 @pytest.mark.usefixtures("logs_restored")

@@ -20,6 +20,7 @@ from tests.unit.cli.commands import every_command
 from tests.unit.cli.serving import Done, Serving, serving
 
 from cantle.cli.main import run
+from cantle.model.token import PATTERN
 
 GOLDEN = Path(__file__).parent / "golden"
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -106,6 +107,17 @@ DAY = (
     "profile delete small whole",
     "profile delete small",
     "profile list -o json",
+    "token list",
+    "token create ci --role member --project lab --expires-in 30d",
+    "token create ci --role member -c token -o value",
+    "token create alice --role king",
+    "token create alice --role reader --expires-in soon",
+    "token list",
+    "token list -o wide",
+    "token list -o json",
+    "token revoke {token}",
+    "token revoke 00000000-0000-4000-8000-000000000000",
+    "token list --all",
     "explain-error wait-timed-out",
     "explain-error wait-timed-ot",
 )
@@ -188,6 +200,8 @@ class Names:
             self._known["lease" if lease["profile_name"] == "small" else "whole"] = lease["uuid"]
             if lease["profile_name"] == "small":
                 self._known["arq"] = lease["arqs"][0]["uuid"]
+        for token in json.loads(perform(server, "token list -o json").out):
+            self._known["token"] = token["uuid"]
 
     def fill(self, step: str) -> str:
         """The step with real uuids."""
@@ -195,6 +209,7 @@ class Names:
 
     def hide(self, text: str, server: Serving) -> str:
         """The text with words of equal length in place of what differs from run to run."""
+        text = PATTERN.sub(lambda found: "<token>".ljust(len(found.group()), "~"), text)
         text = UUID.sub(lambda found: self._word(found.group()), text)
         text = TIME.sub(lambda found: "<time>".ljust(len(found.group()), "~"), text)
         return text.replace(server.url, "http://127.0.0.1:PORT")

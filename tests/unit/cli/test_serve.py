@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -167,6 +168,41 @@ def test_the_agents_listener_wants_its_secret(server: Serving) -> None:
     assert len(ports) == 1
     done = cantle("host", "list", CANTLE_URL=f"http://127.0.0.1:{ports.pop()}")
     assert done.code in (ExitCode.FORBIDDEN, ExitCode.NOT_FOUND)
+
+
+def test_with_tokens_the_first_administrators_is_in_a_file_for_this_user_and_every_call_needs_one(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, "--auth", "token") as server:
+        file = server.state / "admin.token"
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600
+        refused_call = server.cantle("host", "list")
+        assert (refused_call.code, "[token-missing]" in refused_call.err) == (ExitCode.FORBIDDEN, True)
+        assert cantle("--token-file", str(file), "host", "list", CANTLE_URL=server.url).code == 0
+        secret = file.read_text().strip()
+        made = cantle(
+            "token", "create", "ci", "--role", "reader", "-o", "json", CANTLE_URL=server.url, CANTLE_TOKEN=secret
+        )
+        assert cantle("lease", "list", CANTLE_URL=server.url, CANTLE_TOKEN=json.loads(made.out)["token"]).code == 0
+        assert cantle("token", "revoke", secret.split("_")[1], CANTLE_URL=server.url, CANTLE_TOKEN=secret).code == 0
+        assert cantle("host", "list", CANTLE_URL=server.url, CANTLE_TOKEN=secret).code == ExitCode.FORBIDDEN
+        lost = [sys.executable, "-m", "cantle.cli.manage", "token", "bootstrap", "--state-dir", str(server.state)]
+        again = subprocess.run(lost, capture_output=True, text=True, check=True, timeout=PATIENCE, env=clean({}))
+        assert cantle("host", "list", CANTLE_URL=server.url, CANTLE_TOKEN=again.stdout.strip()).code == 0
+    log = (tmp_path / "serve.log").read_text()
+    assert "admin.token" in log
+    assert secret[-43:] not in log
+
+
+def test_a_token_that_is_none_is_told_before_anything_is_sent(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    for arguments, environment, code in (
+        (["--token-file", str(tmp_path / "empty")], {}, "token-malformed"),
+        (["--token-file", str(tmp_path / "absent")], {}, "token-unreadable"),
+        ([], {"CANTLE_TOKEN": "a b"}, "token-malformed"),
+    ):
+        done = cantle(*arguments, "host", "list", **environment)
+        assert (done.code, f"[{code}]" in done.err) == (ExitCode.CONFIG, True)
 
 
 def listening(pid: int) -> set[int]:
