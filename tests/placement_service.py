@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import requests
 from keystoneauth1 import adapter, noauth, session
@@ -110,7 +111,7 @@ class Placement:
         said: dict[str, Any] = {}
 
         def start(status: str, headers: list[tuple[str, str]], _exc: object = None) -> Callable[[bytes], object]:
-            said.update(status=int(status.split()[0]), headers=dict(headers))
+            said.update(status=int(status.split(maxsplit=1)[0]), headers=dict(headers))
             return lambda _data: None
 
         with self._lock, warnings.catch_warnings():
@@ -183,11 +184,12 @@ def _code(status: int) -> str:
 
 def _environ(request: requests.PreparedRequest) -> dict[str, Any]:
     path, _, query = request.path_url.partition("?")
-    body = request.body if isinstance(request.body, bytes) else (request.body or "").encode()
+    body = request.body.encode() if isinstance(request.body, str) else request.body or b""
+    assert isinstance(body, bytes)
     environ: dict[str, Any] = {
         "REQUEST_METHOD": request.method,
         "SCRIPT_NAME": "",
-        "PATH_INFO": requests.utils.unquote(path),
+        "PATH_INFO": unquote(path),
         "QUERY_STRING": query,
         "SERVER_NAME": "placement.invalid",
         "SERVER_PORT": "80",

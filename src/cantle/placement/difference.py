@@ -1,0 +1,195 @@
+"""What must be written so that one provider becomes what it shall be. Pure.
+
+Three things come together: what is wanted, what Placement has, and what we wrote before. A value in Placement that we did not write is
+an operator's: it stays. What somebody uses stays too, with everything reserved, until he has let go of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cantle.errors import Conflict
+from cantle.model.naming import OWNER_TRAIT
+from cantle.model.provider import Form, Inventory, Operator, Provider, Record, Wanted
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Make the provider, with nothing in it."""
+
+    parent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Give it its name and its parent."""
+
+    parent: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetTraits:
+    """Replace its traits."""
+
+    traits: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SetInventories:
+    """Replace its inventories."""
+
+    inventories: Mapping[str, Inventory]
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete it."""
+
+
+Step = Create | Move | SetTraits | SetInventories | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The writes, in order, and what to remember.
+
+    :param before: the record to keep before the first write, so that whatever of them takes effect is known for ours.
+    :param after: the forms to keep after the last one.
+    :param retiring: somebody still has something that is to go away: look again later.
+    """
+
+    steps: tuple[Step, ...]
+    before: Record
+    after: tuple[Form, ...] = ()
+    retiring: bool = False
+
+
+def is_ours(provider: Provider) -> bool:
+    """Whether a provider with a uuid of ours may be written: it has the owner's trait, or is one we had only begun to make."""
+    return OWNER_TRAIT in provider.traits or not (provider.traits or provider.inventories)
+
+
+def needs_usages(wanted: Wanted, record: Record, actual: Provider | None) -> bool:
+    """Whether it must be known what is allocated of it: something is to be taken away."""
+    if actual is None:
+        return False
+    if wanted.gone or _old_classes(wanted, record, actual):
+        return True
+    standing = actual.inventories.get(wanted.resource_class)
+    return standing is not None and standing.total > wanted.total
+
+
+def difference(
+    wanted: Wanted, record: Record, actual: Provider | None, root: str, usages: Mapping[str, int] | None = None
+) -> Difference:
+    """The difference between what is wanted and what Placement has.
+
+    :param root: uuid of the provider that is to be its parent.
+    :param usages: allocated units by class; needed where `needs_usages` says so.
+    :raises Conflict: ``provider-not-ours``.
+    """
+    if actual is None:
+        return Difference((), replace(record, seen=None)) if wanted.gone else _new(wanted, record, root)
+    if not is_ours(actual):
+        raise Conflict(
+            "provider-not-ours",
+            f"Provider {actual.name} ({actual.uuid}) has our uuid and not the trait {OWNER_TRAIT}; it is left alone. "
+            "Give the trait back, or delete the provider.",
+        )
+    used = usages or {}
+    if wanted.gone and not any(used.values()):
+        return Difference((Delete(),), replace(record, seen=actual))
+    return _changed(wanted, replace(record, operator=_learned(wanted, record, actual), seen=actual), actual, root, used)
+
+
+def _new(wanted: Wanted, record: Record, root: str) -> Difference:
+    """Traits before inventory: without the owner's trait nothing of it may be taken."""
+    form = _form(wanted, wanted.total, record.operator)
+    inventory = Inventory(wanted.total, form.reserved, form.max_unit)
+    steps = (Create(root), SetTraits(wanted.traits), SetInventories({wanted.resource_class: inventory}))
+    return Difference(steps, replace(record, seen=None, forms=_added(record.forms, form), unsure=True), (form,))
+
+
+def _changed(wanted: Wanted, record: Record, actual: Provider, root: str, used: Mapping[str, int]) -> Difference:
+    kept = {name: used[name] for name in _old_classes(wanted, record, actual) if used.get(name)}
+    if wanted.gone:
+        kept = {name: count for name, count in used.items() if count and name in actual.inventories}
+    inventories = {
+        name: one for name, one in actual.inventories.items() if name not in _our_classes(record) and name not in kept
+    }
+    forms = []
+    for name, count in kept.items():
+        standing = actual.inventories[name]
+        inventories[name] = replace(standing, total=count, reserved=count)
+        forms.append(Form(name, count, count, standing.max_unit, wanted.traits))
+    total = max(wanted.total, used.get(wanted.resource_class, 0))
+    if not wanted.gone:
+        withheld = wanted.withheld or ("something of another class is still in use" if kept else None)
+        form = _form(replace(wanted, withheld=withheld), total, record.operator)
+        standing = actual.inventories.get(wanted.resource_class, Inventory(total))
+        inventories[wanted.resource_class] = replace(
+            standing, total=total, reserved=form.reserved, max_unit=form.max_unit
+        )
+        forms.append(form)
+    theirs = actual.traits.difference(*(form.traits for form in record.forms))
+    steps, passing = _steps(actual, wanted, root, theirs | wanted.traits, inventories)
+    retiring = wanted.gone or bool(kept) or total > wanted.total
+    before = replace(record, forms=_added(record.forms, *passing, *forms), unsure=bool(steps))
+    return Difference(steps, before, tuple(forms), retiring)
+
+
+def _steps(
+    actual: Provider, wanted: Wanted, root: str, traits: frozenset[str], inventories: Mapping[str, Inventory]
+) -> tuple[tuple[Step, ...], list[Form]]:
+    """The writes, and what is there for a moment between them.
+
+    Where traits and inventory both change, nothing may be taken between the two: all is reserved first.
+    """
+    steps: list[Step] = []
+    passing: list[Form] = []
+    if (actual.parent, actual.name) != (root, wanted.name):
+        steps.append(Move(root))
+    changed = inventories != actual.inventories
+    if traits != actual.traits:
+        if changed and any(one.reserved < one.total for one in actual.inventories.values()):
+            closed = {name: replace(one, reserved=one.total) for name, one in actual.inventories.items()}
+            steps.append(SetInventories(closed))
+            passing = [Form(name, one.total, one.total, one.max_unit, frozenset()) for name, one in closed.items()]
+        steps.append(SetTraits(traits))
+    if changed:
+        steps.append(SetInventories(inventories))
+    return tuple(steps), passing
+
+
+def _form(wanted: Wanted, total: int, operator: Operator) -> Form:
+    reserved = total if wanted.withheld is not None else min(total, wanted.reserved + operator.reserved)
+    return Form(wanted.resource_class, total, reserved, operator.max_unit or wanted.max_unit, wanted.traits)
+
+
+def _learned(wanted: Wanted, record: Record, actual: Provider) -> Operator:
+    """What an operator set: values of the wanted class that we did not write."""
+    standing = actual.inventories.get(wanted.resource_class)
+    ours = [form for form in record.forms if form.resource_class == wanted.resource_class]
+    if standing is None or not ours:
+        return record.operator
+    learned = record.operator
+    if standing.reserved not in {form.reserved for form in ours}:
+        learned = replace(learned, reserved=standing.reserved)
+    if standing.max_unit not in {form.max_unit for form in ours}:
+        learned = replace(learned, max_unit=standing.max_unit)
+    return learned
+
+
+def _our_classes(record: Record) -> frozenset[str]:
+    return frozenset(form.resource_class for form in record.forms)
+
+
+def _old_classes(wanted: Wanted, record: Record, actual: Provider) -> list[str]:
+    return sorted(
+        name for name in _our_classes(record) & set(actual.inventories) if name != wanted.resource_class or wanted.gone
+    )
+
+
+def _added(forms: tuple[Form, ...], *more: Form) -> tuple[Form, ...]:
+    return (*(form for form in forms if form not in more), *dict.fromkeys(more))
