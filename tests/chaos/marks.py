@@ -108,22 +108,23 @@ def _interruptible(board: Board, engine: Engine) -> None:
     if engine.dialect.name != "sqlite":
         return
 
-    def fail(*_call: Any) -> None:
+    def fail() -> None:
         if board[Flag.DATABASE_AWAY]:
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorname = "SQLITE_IOERR"
             raise error
 
     dialect: Any = engine.dialect
-    commit = dialect.do_commit
+    for name in ("do_execute", "do_executemany", "do_commit"):
+        setattr(dialect, name, _failing(fail, getattr(dialect, name)))
 
-    def do_commit(connection: Any) -> None:
+
+def _failing(fail: Callable[[], None], then: Callable[..., None]) -> Callable[..., None]:
+    def do(*arguments: Any, **more: Any) -> None:
         fail()
-        commit(connection)
+        then(*arguments, **more)
 
-    dialect.do_commit = do_commit
-    event.listen(engine, "do_execute", fail)
-    event.listen(engine, "do_executemany", fail)
+    return do
 
 
 def of_files(marks: Marks, directory: str) -> None:

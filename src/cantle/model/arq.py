@@ -6,8 +6,9 @@ Names are Cyborg's, as clients know them (contract section 2). Each state is fol
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+import msgspec
 
 
 class ArqState(StrEnum):
@@ -47,9 +48,10 @@ RESOLVED = frozenset({ArqState.BOUND, ArqState.BIND_FAILED, ArqState.DELETING})
 BINDABLE = frozenset({ArqState.INITIAL, ArqState.UNBOUND})
 
 
-@dataclass(frozen=True, slots=True)
-class Arq:
+class Arq(msgspec.Struct, frozen=True):
     """A request as the server remembers it. The profile's group is copied in at creation, so nothing re-reads the profile.
+
+    Lists make thousands: a struct is made in a fifth of the time that a frozen dataclass takes.
 
     ``group_id`` is the zero-based index of the profile's group; ``resource_class`` and ``required``/``forbidden`` traits say what fits.
     Attach fields are those of the claimed handle while one is claimed and the state is Bound, else "", None and {}.
@@ -72,7 +74,7 @@ class Arq:
     instance_uuid: str | None = None
     attach_handle_type: str = ""
     attach_handle_uuid: str | None = None
-    attach_handle_info: dict[str, str] = field(default_factory=dict)
+    attach_handle_info: dict[str, str] = {}
     lease_uuid: str | None = None
     reason_code: str | None = None
     reason: str | None = None

@@ -7,12 +7,17 @@ import uuid
 
 from cantle.errors import BadRequest
 
+_KEPT = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _SPELLINGS = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-fA-F]{32}")
 
 
 def canonical(text: object) -> str | None:
     """The kept spelling of a uuid given as 36 characters or as 32 hex digits, in either case; None for anything else."""
-    if not isinstance(text, str) or _SPELLINGS.fullmatch(text) is None:
+    if not isinstance(text, str):
+        return None
+    if _KEPT.fullmatch(text) is not None:  # as nearly everybody writes them: nothing to be made of it
+        return text
+    if _SPELLINGS.fullmatch(text) is None:
         return None
     return str(uuid.UUID(text))
 

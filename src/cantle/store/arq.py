@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from functools import cache
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from sqlalchemy import (
@@ -26,7 +27,8 @@ from sqlalchemy import (
 
 from cantle.model.arq import BINDABLE, Arq, ArqState
 from cantle.model.page import Page
-from cantle.store.paging import numbers, window
+from cantle.store.paging import first_page, numbers, window
+from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, attach_handles, claims, hosts, instance_owners, leases
 from cantle.store.types import Record, database_now
 
@@ -59,7 +61,7 @@ _ANNOUNCED_UNTIL: ColumnElement[dt.datetime | None] = case((_ANNOUNCED > 0, data
 
 _HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
 _ARQS = select(
-    arqs,
+    *(column for column in arqs.c if column.key not in ("profile_id", "bind_serial", "deadline", "announced_until")),
     _ANNOUNCING.label("announcing"),
     leases.c.uuid.label("lease_uuid"),
     attach_handles.c.uuid.label("handle_uuid"),
@@ -70,15 +72,17 @@ _ARQS = select(
     .outerjoin(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
     .outerjoin(leases, leases.c.id == arqs.c.lease_id)
 )
-_BY_UUID = _ARQS.where(arqs.c.uuid == bindparam("uuid"))
-_OF_INSTANCE = _ARQS.where(arqs.c.instance_uuid == bindparam("instance")).order_by(arqs.c.created_at, arqs.c.id)
+_BY_UUID = Prepared(_ARQS.where(arqs.c.uuid == bindparam("uuid")))
+_OF_INSTANCE = Prepared(
+    _ARQS.where(arqs.c.instance_uuid == bindparam("instance")).order_by(arqs.c.created_at, arqs.c.id)
+)
 _OF_LEASE = _ARQS.where(arqs.c.lease_id == bindparam("of_lease")).order_by(arqs.c.id)
 
 _ADD = insert(arqs).returning(arqs.c.id, arqs.c.uuid)
 _ADD_STARTED = _ADD.values(deadline=database_now(bindparam("seconds")))
 
 #: The ARQs to be bound, all others of the same instances, and the remembered owner of each instance.
-_TO_BIND = (
+_TO_BIND = Prepared(
     select(arqs, instance_owners.c.instance_uuid.label("owned_instance"), instance_owners.c.project_id.label("owner"))
     .select_from(
         arqs.outerjoin(instance_owners, instance_owners.c.instance_uuid.in_(bindparam("instances", expanding=True)))
@@ -88,7 +92,8 @@ _TO_BIND = (
             arqs.c.uuid.in_(bindparam("uuids", expanding=True)),
             arqs.c.instance_uuid.in_(bindparam("instances", expanding=True)),
         )
-    )
+    ),
+    lists=("uuids", "instances"),
 )
 
 #: ARQs to be unbound or deleted, with the name of the host on which each holds a unit.
@@ -101,10 +106,10 @@ _TO_PART = select(
     arqs.c.lease_id,
     hosts.c.hostname.label("held_on"),
 ).select_from(arqs.outerjoin(claims, _HOLDING).outerjoin(hosts, hosts.c.id == claims.c.host_id))
-_TO_PART_BY_UUID = _TO_PART.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True)))
-_TO_PART_OF_INSTANCE = _TO_PART.where(arqs.c.instance_uuid == bindparam("instance"))
+_TO_PART_BY_UUID = Prepared(_TO_PART.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True))), lists=("uuids",))
+_TO_PART_OF_INSTANCE = Prepared(_TO_PART.where(arqs.c.instance_uuid == bindparam("instance")))
 
-_START = (
+_START = Prepared(
     update(arqs)
     .where(arqs.c.id == bindparam("arq_id"), or_(*(arqs.c.state == state for state in sorted(BINDABLE))))
     .values(
@@ -121,7 +126,7 @@ _START = (
         updated_at=bindparam("now"),
     )
 )
-_SETTLE = (
+_SETTLE = Prepared(
     update(arqs)
     .where(arqs.c.id == bindparam("arq_id"), arqs.c.state == bindparam("from_state"))
     .values(
@@ -133,7 +138,7 @@ _SETTLE = (
         updated_at=bindparam("now"),
     )
 )
-_PART = (
+_PART = Prepared(
     update(arqs)
     .where(arqs.c.id.in_(bindparam("ids", expanding=True)))
     .values(
@@ -146,8 +151,10 @@ _PART = (
         reason_code=None,
         reason=None,
         updated_at=bindparam("now"),
-    )
+    ),
+    lists=("ids",),
 )
+_REMOVE = Prepared(delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
 _OVERDUE = (
     select(*OF_EVENT, claims.c.host_id, hosts.c.hostname.label("held_on"), leases.c.uuid.label("lease_uuid"))
     .select_from(
@@ -185,13 +192,13 @@ _REMOVE_LEFT = delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True)
 
 def by_uuid(connection: Connection, uuid: str) -> Arq | None:
     """One ARQ."""
-    row = connection.execute(_BY_UUID, {"uuid": uuid}).first()
+    row = _BY_UUID.first(connection, {"uuid": uuid})
     return None if row is None else arq(row)
 
 
 def of_instance(connection: Connection, instance: str) -> list[Arq]:
     """All ARQs of one instance, oldest first."""
-    return [arq(row) for row in connection.execute(_OF_INSTANCE, {"instance": instance})]
+    return [arq(row) for row in _OF_INSTANCE.all(connection, {"instance": instance})]
 
 
 def of_lease(connection: Connection, lease_id: int) -> list[Arq]:
@@ -216,25 +223,33 @@ def listed(
     hostname: str | None = None,
 ) -> list[Arq]:
     """ARQs of one project (None: of all), of one instance, in some states, of one host."""
-    query = _listing(project is not None, instance is not None, states is not None, hostname is not None)
-    given = {"project": project, "instance": instance, "states": states, "hostname": hostname}
+    given: dict[str, Any] = {"project": project, "instance": instance, "states": states, "hostname": hostname}
     parameters = {name: value for name, value in given.items() if value is not None}
-    query = window(connection, query, page, arqs, SORT_KEYS, parameters=parameters)
+    page = page or Page()
+    if page.marker is None:
+        kept = replace(page, limit=page.limit and 1)  # one statement for pages of any length
+        return [arq(row) for row in _first(tuple(parameters), kept).all(connection, {**parameters, "most": page.limit})]
+    query = window(connection, _listing(tuple(parameters)), page, arqs, SORT_KEYS, parameters=parameters)
     return [arq(row) for row in connection.execute(query, parameters)]
 
 
-@cache
-def _listing(of_project: bool, of_instance: bool, in_states: bool, of_host: bool) -> Select[Any]:
+@lru_cache(maxsize=256)
+def _first(by: tuple[str, ...], page: Page) -> Prepared:
+    lists = ("states",) if "states" in by else ()
+    return Prepared(first_page(_listing(by), page, arqs, SORT_KEYS), lists=lists)
+
+
+def _listing(by: tuple[str, ...]) -> Select[Any]:
     """The query of `listed`, with parameters ``project``, ``instance``, ``states`` and ``hostname`` as far as they count."""
     query = _ARQS
-    if of_project:
+    if "project" in by:
         query = query.where(arqs.c.project_id == bindparam("project"))
-    if of_instance:
+    if "instance" in by:
         query = query.where(arqs.c.instance_uuid == bindparam("instance"))
-    if in_states:
+    if "states" in by:
         # A failure that is being announced is shown as a bind on the way, so it is none of the states asked for.
         query = query.where(arqs.c.state.in_(bindparam("states", expanding=True)), ~_ANNOUNCING)
-    if of_host:
+    if "hostname" in by:
         query = query.where(arqs.c.hostname == bindparam("hostname"))
     return query
 
@@ -251,37 +266,37 @@ def add_started(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[
 
 def to_bind(connection: Connection, uuids: Sequence[str], instances: Sequence[str]) -> Sequence[Record]:
     """Rows of the ARQs named and of all ARQs of these instances, each once per remembered owner (``owned_instance``, ``owner``)."""
-    return connection.execute(_TO_BIND, {"uuids": list(uuids), "instances": list(instances)}).all()
+    return _TO_BIND.all(connection, {"uuids": uuids, "instances": instances})
 
 
 def start(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
     """Move ARQs that may be bound to BindStarted. How many were moved: fewer than given when somebody else was quicker."""
-    return connection.execute(_START, list(rows)).rowcount
+    return _START.change(connection, *rows)
 
 
 def settle(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
     """Move ARQs from one state to another; how many were still in it. ``announced``: seconds for which a failure is announced, else 0."""
-    return connection.execute(_SETTLE, list(rows)).rowcount
+    return _SETTLE.change(connection, *rows)
 
 
 def to_part(connection: Connection, uuids: Sequence[str]) -> Sequence[Record]:
     """id, uuid, state, project_id, instance_uuid, lease_id, held_on of the ARQs named."""
-    return connection.execute(_TO_PART_BY_UUID, {"uuids": list(uuids)}).all()
+    return _TO_PART_BY_UUID.all(connection, {"uuids": uuids})
 
 
 def to_part_of_instance(connection: Connection, instance: str) -> Sequence[Record]:
     """The same of all ARQs of an instance."""
-    return connection.execute(_TO_PART_OF_INSTANCE, {"instance": instance}).all()
+    return _TO_PART_OF_INSTANCE.all(connection, {"instance": instance})
 
 
 def part(connection: Connection, ids: Sequence[int], now: dt.datetime) -> None:
     """Make ARQs Unbound: they name no host, provider or instance any more."""
-    connection.execute(_PART, {"ids": list(ids), "now": now})
+    _PART.change(connection, {"ids": ids, "now": now})
 
 
 def remove(connection: Connection, ids: Sequence[int]) -> None:
     """Delete ARQs; their claims stay."""
-    connection.execute(delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True))), {"ids": list(ids)})
+    _REMOVE.change(connection, {"ids": ids})
 
 
 def remove_of_lease(connection: Connection, lease_id: int) -> None:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, literal, select, u
 
 from cantle.store.arq import OF_EVENT
 from cantle.store.deployable import FREE, USED
+from cantle.store.prepared import Prepared
 from cantle.store.service import FOLLOWED, with_intents
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
 from cantle.store.types import Record, RowId, UtcTime
@@ -18,9 +19,8 @@ _taken = claims.alias("taken")
 
 #: The first free unit of a deployable, for one ARQ, unless its device is being changed. Choosing and claiming are one statement; the
 #: caller holds the host's row, so that nobody chooses at the same time, and the unique handle stops whoever did not.
-_TAKE = (
-    insert(claims)
-    .from_select(
+_TAKE = Prepared(
+    insert(claims).from_select(
         ["attach_handle_id", "deployable_id", "host_id", "arq_id", "lease_id", "wanted", "generation", "created_at"],
         select(
             attach_handles.c.id,
@@ -50,18 +50,17 @@ _TAKE = (
         .limit(1),
         include_defaults=False,
     )
-    .execution_options(preserve_rowcount=True)
 )
 
 _GENERATION = select(hosts.c.generation).where(hosts.c.id == claims.c.host_id).scalar_subquery()
 _UNWANT = (
     update(claims).values(wanted=False, generation=_GENERATION, updated_at=bindparam("now")).where(claims.c.wanted)
 )
-_UNWANT_OF_ARQS = _UNWANT.where(claims.c.arq_id.in_(bindparam("arq_ids", expanding=True)))
+_UNWANT_OF_ARQS = Prepared(_UNWANT.where(claims.c.arq_id.in_(bindparam("arq_ids", expanding=True))), lists=("arq_ids",))
 _UNWANT_OF_LEASE = _UNWANT.where(claims.c.lease_id == bindparam("of_lease"))
 
 #: Everything a host should do, in one statement, so that the list and its generation belong together.
-_WORK = (
+_WORK = Prepared(
     select(
         hosts.c.generation,
         claims.c.wanted,
@@ -80,7 +79,7 @@ _WORK = (
     .order_by(claims.c.id)
 )
 
-_BY_HANDLES = (
+_BY_HANDLES = Prepared(
     select(
         claims.c.id,
         claims.c.wanted,
@@ -102,8 +101,10 @@ _BY_HANDLES = (
         .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
         .outerjoin(leases, leases.c.id == claims.c.lease_id)
     )
-    .where(claims.c.host_id == bindparam("host_id"), attach_handles.c.uuid.in_(bindparam("uuids", expanding=True)))
+    .where(claims.c.host_id == bindparam("host_id"), attach_handles.c.uuid.in_(bindparam("uuids", expanding=True))),
+    lists=("uuids",),
 )
+_REMOVE = Prepared(delete(claims).where(claims.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
 
 _NOTE = (
     update(claims)
@@ -121,12 +122,12 @@ _NOTE = (
 def take(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
     """Claim a free unit of ``deployable_id`` for the number of an ``arq`` and of its ``lease`` (or None), for each row; how many were
     found."""
-    return connection.execute(_TAKE, list(rows)).rowcount
+    return _TAKE.change(connection, *rows)
 
 
 def unwant(connection: Connection, arq_ids: Sequence[int], now: dt.datetime) -> None:
     """The units claimed for these ARQs are to be taken back."""
-    connection.execute(_UNWANT_OF_ARQS, {"arq_ids": list(arq_ids), "now": now})
+    _UNWANT_OF_ARQS.change(connection, {"arq_ids": arq_ids, "now": now})
 
 
 def unwant_of_lease(connection: Connection, lease_id: int, now: dt.datetime) -> int:
@@ -137,13 +138,13 @@ def unwant_of_lease(connection: Connection, lease_id: int, now: dt.datetime) -> 
 def work(connection: Connection, hostname: str) -> Sequence[Record]:
     """generation, wanted, uuid, attach_type, attach_info, address of each claim on a host. A host without claims is one row whose
     ``uuid`` is None, an unknown host none."""
-    return connection.execute(_WORK, {"hostname": hostname}).all()
+    return _WORK.all(connection, {"hostname": hostname})
 
 
 def of_handles(connection: Connection, host_id: int, uuids: Sequence[str]) -> dict[str, Record]:
     """By handle uuid, the claims on these units of a host, with their ARQ's number and state. ``surplus`` is how many units the
     deployable has beyond what its host can deliver."""
-    return {row.uuid: row for row in connection.execute(_BY_HANDLES, {"host_id": host_id, "uuids": list(uuids)})}
+    return {row.uuid: row for row in _BY_HANDLES.all(connection, {"host_id": host_id, "uuids": uuids})}
 
 
 def note(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -153,7 +154,7 @@ def note(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
 
 def remove(connection: Connection, ids: Sequence[int]) -> None:
     """Nobody holds these units any more."""
-    connection.execute(delete(claims).where(claims.c.id.in_(list(ids))))
+    _REMOVE.change(connection, {"ids": ids})
 
 
 def remove_handles(connection: Connection, handle_ids: Sequence[int]) -> None:

@@ -82,6 +82,7 @@ class Database:
         :raises Unavailable: ``database-away``, ``database-cannot-open``, ``database-corrupt``, ``database-io-error``, …
         """
         with self._translating(), self._reader.connect() as connection:
+            connection.begin()  # ended by a rollback, as the connection is given back
             yield connection
 
     @contextmanager

@@ -12,6 +12,7 @@ from cantle.model.deployable import Attribute, Deployable
 from cantle.model.page import Page
 from cantle.store import attribute
 from cantle.store.paging import narrowed, window
+from cantle.store.prepared import Prepared
 from cantle.store.service import SERVICE, why_not, with_intents
 from cantle.store.tables import (
     attach_handles,
@@ -77,7 +78,9 @@ _PROVIDERS = select(
     hosts.c.generation,
     *SERVICE,
 ).select_from(_PLACES)
-_BY_RP = _PROVIDERS.where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True)))
+_BY_RP = Prepared(
+    _PROVIDERS.where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True))), lists=("rp_uuids",)
+)
 
 _CAPACITY = select(
     deployables.c.id,
@@ -137,7 +140,7 @@ def listed(connection: Connection, where: Mapping[str, object], page: Page | Non
 
 def providers(connection: Connection, rp_uuids: Sequence[str]) -> dict[str, Record]:
     """By provider uuid: id, host_id, rp_uuid, name, resource_class, traits, the host's generation and what `SERVICE` has."""
-    return {row.rp_uuid: row for row in connection.execute(_BY_RP, {"rp_uuids": list(rp_uuids)})}
+    return {row.rp_uuid: row for row in _BY_RP.all(connection, {"rp_uuids": rp_uuids})}
 
 
 def capacity(connection: Connection, where: Mapping[str, object], page: Page | None) -> Sequence[Record]:

@@ -6,9 +6,9 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from cantle.errors import BadConfig
 
@@ -104,11 +104,15 @@ def _prepare_sqlite(engine: Engine, *, begin: str, query_only: bool) -> None:
         cursor.close()
 
     event.listen(engine, "connect", connect)
-    if query_only:
-        # By the driver itself, which costs a tenth: every read begins so. It touches no file yet, so it cannot fail.
-        event.listen(engine, "begin", lambda connection: connection.connection.execute(begin))
-    else:
-        event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
+
+    # By the driver itself, which costs a tenth: every transaction begins so.
+    def start(connection: Connection) -> None:
+        try:
+            connection.connection.execute(begin)
+        except sqlite3.Error as error:
+            raise DBAPIError.instance(begin, None, error, sqlite3.Error, dialect=engine.dialect) from error
+
+    event.listen(engine, "begin", start)
 
 
 def _bad(why: str) -> BadConfig:

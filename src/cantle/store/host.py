@@ -21,6 +21,7 @@ from cantle.model.host import DOWN_AFTER_S, Host
 from cantle.model.page import Page
 from cantle.model.problem import Problem
 from cantle.store.paging import narrowed, window
+from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, claims, deployables, devices, hosts
 from cantle.store.types import Record, database_now
 
@@ -45,18 +46,23 @@ FILTERS: dict[str, ColumnElement[Any]] = {"hostname": hosts.c.hostname}
 _UP_BY_NAME = select(hosts.c.hostname, UP.label("up"))
 
 _ONE = select(hosts, UP.label("up")).where(hosts.c.hostname == bindparam("hostname"))
-_ONE_LOCKED = _ONE.with_for_update(of=hosts)
+_FIND, _FIND_LOCKED = Prepared(_ONE), Prepared(_ONE.with_for_update(of=hosts))
 
 _RAISE = update(hosts).values(generation=hosts.c.generation + 1)
-_RAISE_BY_ID = _RAISE.where(hosts.c.id.in_(bindparam("ids", expanding=True)))
-_RAISE_OF_PROVIDERS = _RAISE.where(
-    hosts.c.id.in_(
-        select(deployables.c.host_id).where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True)))
-    )
+_RAISE_BY_ID = Prepared(_RAISE.where(hosts.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
+_RAISE_OF_PROVIDERS = Prepared(
+    _RAISE.where(
+        hosts.c.id.in_(
+            select(deployables.c.host_id).where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True)))
+        )
+    ),
+    lists=("rp_uuids",),
 )
 _HELD = select(claims.c.host_id).join(arqs, claims.c.arq_id == arqs.c.id).where(claims.c.wanted)
-_RAISE_OF_ARQS = _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True)))))
-_RAISE_OF_INSTANCE = _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.instance_uuid == bindparam("instance"))))
+_RAISE_OF_ARQS = Prepared(
+    _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True))))), lists=("uuids",)
+)
+_RAISE_OF_INSTANCE = Prepared(_RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.instance_uuid == bindparam("instance")))))
 
 _RAISE_NAMED = _RAISE.where(hosts.c.hostname == bindparam("named"))
 
@@ -86,7 +92,8 @@ def who_is_up(connection: Connection) -> dict[str, bool]:
 
 def find(connection: Connection, hostname: str, *, lock: bool = False) -> Record | None:
     """One host's row, with ``up``. Locked, nobody else changes anything on that host until the transaction ends."""
-    return connection.execute(_ONE_LOCKED if lock else _ONE, {"hostname": hostname}).first()
+    found: Record | None = (_FIND_LOCKED if lock else _FIND).first(connection, {"hostname": hostname})
+    return found
 
 
 def add(connection: Connection, hostname: str, now: dt.datetime) -> None:
@@ -108,22 +115,22 @@ def seen(connection: Connection, host_id: int) -> None:
 
 def lock_of_providers(connection: Connection, rp_uuids: Sequence[str]) -> None:
     """Raise the generation of the hosts that have these providers, which locks them. Read what is there only after this."""
-    connection.execute(_RAISE_OF_PROVIDERS, {"rp_uuids": list(rp_uuids)})
+    _RAISE_OF_PROVIDERS.change(connection, {"rp_uuids": rp_uuids})
 
 
 def lock_of_arqs(connection: Connection, uuids: Sequence[str]) -> None:
     """The same for the hosts on which these ARQs hold a unit."""
-    connection.execute(_RAISE_OF_ARQS, {"uuids": list(uuids)})
+    _RAISE_OF_ARQS.change(connection, {"uuids": uuids})
 
 
 def lock_of_instance(connection: Connection, instance: str) -> None:
     """The same for the hosts on which this instance's ARQs hold a unit."""
-    connection.execute(_RAISE_OF_INSTANCE, {"instance": instance})
+    _RAISE_OF_INSTANCE.change(connection, {"instance": instance})
 
 
 def lock(connection: Connection, host_ids: Sequence[int]) -> None:
     """The same for hosts by number."""
-    connection.execute(_RAISE_BY_ID, {"ids": list(host_ids)})
+    _RAISE_BY_ID.change(connection, {"ids": host_ids})
 
 
 def lock_named(connection: Connection, hostname: str) -> bool:

@@ -5,25 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, Executable, bindparam, delete, update
+from sqlalchemy import Connection, bindparam, delete, update
 from sqlalchemy.dialects import mysql, postgresql, sqlite
 
+from cantle.store.prepared import Prepared
 from cantle.store.tables import instance_owners
 from cantle.store.types import database_now
 
 _VALUES = {"instance_uuid": bindparam("instance"), "project_id": bindparam("project"), "seen_at": database_now()}
 #: The first owner stays; being seen again only puts off the day it is forgotten.
 _AGAIN = {"seen_at": database_now()}
-_REMEMBER: dict[str, Executable] = {
-    "sqlite": sqlite.insert(instance_owners)
-    .values(_VALUES)
-    .on_conflict_do_update(index_elements=["instance_uuid"], set_=_AGAIN),
-    "postgresql": postgresql.insert(instance_owners)
-    .values(_VALUES)
-    .on_conflict_do_update(index_elements=["instance_uuid"], set_=_AGAIN),
-    "mysql": mysql.insert(instance_owners).values(_VALUES).on_duplicate_key_update(_AGAIN),
-    "mariadb": mysql.insert(instance_owners).values(_VALUES).on_duplicate_key_update(_AGAIN),
+_REMEMBER = {
+    "sqlite": Prepared(
+        sqlite.insert(instance_owners)
+        .values(_VALUES)
+        .on_conflict_do_update(index_elements=["instance_uuid"], set_=_AGAIN)
+    ),
+    "postgresql": Prepared(
+        postgresql.insert(instance_owners)
+        .values(_VALUES)
+        .on_conflict_do_update(index_elements=["instance_uuid"], set_=_AGAIN)
+    ),
+    "mysql": Prepared(mysql.insert(instance_owners).values(_VALUES).on_duplicate_key_update(_AGAIN)),
 }
+_REMEMBER["mariadb"] = _REMEMBER["mysql"]
 
 
 def remember(connection: Connection, owners: Mapping[str, str]) -> None:
@@ -32,7 +37,7 @@ def remember(connection: Connection, owners: Mapping[str, str]) -> None:
         {"instance": instance, "project": project} for instance, project in sorted(owners.items())
     ]
     if rows:
-        connection.execute(_REMEMBER[connection.dialect.name], rows)
+        _REMEMBER[connection.dialect.name].change(connection, *rows)
 
 
 def replace(connection: Connection, owners: Mapping[str, str]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
-from sqlalchemy import Connection, Select, Table, and_, or_
+from sqlalchemy import Connection, Select, Table, and_, bindparam, or_
 from sqlalchemy.sql.dml import ReturningInsert
 from sqlalchemy.sql.elements import ColumnElement
 
@@ -31,15 +30,11 @@ def window(
     :param table: whose ``uuid`` is the marker and whose ``id`` breaks ties. The marker must be in the query's own result.
     :param marker: the column of the marker where it is no uuid.
     :param keys: expression by sort key. None of them may be NULL: the databases order NULL differently.
-    :param parameters: of the query. One that takes its values so, and is the same object each time, is made into its pages once.
+    :param parameters: of the query.
     :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
     """
     page = page or Page()
-    key = keys.get(page.sort_key)
-    if key is None:
-        raise BadRequest(
-            "bad-sort-key", f"sort_key is {page.sort_key!r}; this list sorts by {', '.join(sorted(keys))}."
-        )
+    key = _sort_key(page, keys)
     number: ColumnElement[int] = table.c.id
     if page.marker is not None:
         is_marked = table.c.uuid == (canonical(page.marker) or "") if marker is None else marker == page.marker
@@ -50,20 +45,32 @@ def window(
                 "marker-not-found",
                 f"marker is {page.marker!r}, which is not in this list; give the {kind} of an item of it.",
             )
-        return _ordered(query.where(_beyond(key, number, last, page.sort_dir)), key, number, page)
-    if parameters is None:
-        return _ordered(query, key, number, page)
-    return _first_page(query, key, number, page)
+        query = query.where(_beyond(key, number, last, page.sort_dir))
+    query = _ordered(query, key, number, page)
+    return query if page.limit is None else query.limit(page.limit)
+
+
+def first_page(query: Select[Any], page: Page, table: Table, keys: Mapping[str, ColumnElement[Any]]) -> Select[Any]:
+    """As `window`, without a marker, for a statement that is kept: a limit is its parameter ``most``.
+
+    :raises BadRequest: ``bad-sort-key``.
+    """
+    query = _ordered(query, _sort_key(page, keys), table.c.id, page)
+    return query if page.limit is None else query.limit(bindparam("most"))
+
+
+def _sort_key(page: Page, keys: Mapping[str, ColumnElement[Any]]) -> ColumnElement[Any]:
+    key = keys.get(page.sort_key)
+    if key is None:
+        raise BadRequest(
+            "bad-sort-key", f"sort_key is {page.sort_key!r}; this list sorts by {', '.join(sorted(keys))}."
+        )
+    return key
 
 
 def _ordered(query: Select[Any], key: ColumnElement[Any], number: ColumnElement[int], page: Page) -> Select[Any]:
     order = (key.desc(), number.desc()) if page.sort_dir == "desc" else (key.asc(), number.asc())
-    query = query.order_by(*order)
-    return query if page.limit is None else query.limit(page.limit)
-
-
-#: Making the statement costs as much as reading twenty rows with it.
-_first_page = lru_cache(maxsize=128)(_ordered)
+    return query.order_by(*order)
 
 
 def _beyond(key: ColumnElement[Any], number: ColumnElement[int], last: Record, direction: str) -> ColumnElement[bool]:

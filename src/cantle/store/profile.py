@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, exists, insert, or_, selec
 from cantle.model.page import Page
 from cantle.model.profile import DeviceProfile
 from cantle.store.paging import window
+from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, device_profiles, profile_classes
 from cantle.store.types import Record
 
@@ -19,7 +20,7 @@ SORT_KEYS = {
     "uuid": device_profiles.c.uuid,
 }
 
-_BY_NAME = select(device_profiles).where(device_profiles.c.name == bindparam("name"))
+_BY_NAME = Prepared(select(device_profiles).where(device_profiles.c.name == bindparam("name")))
 _BY_REF = select(device_profiles).where(
     or_(device_profiles.c.uuid == bindparam("uuid"), device_profiles.c.name == bindparam("ref"))
 )
@@ -34,7 +35,7 @@ _BY_REFS = select(device_profiles.c.id, device_profiles.c.uuid, device_profiles.
 
 def by_name(connection: Connection, name: str) -> DeviceProfile | None:
     """The profile of that name."""
-    row = connection.execute(_BY_NAME, {"name": name}).first()
+    row = _BY_NAME.first(connection, {"name": name})
     return None if row is None else profile(row)
 
 

@@ -1,0 +1,141 @@
+"""Statements that are sent by the driver itself: what they find and change is what SQLAlchemy's own execute would."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, bindparam, delete, insert, or_, select, update
+from tests.databases import database
+
+from cantle.errors import BadRequest, Unavailable
+from cantle.store.database import Database
+from cantle.store.prepared import Prepared
+from cantle.store.tables import hosts, instance_owners
+from cantle.store.types import database_now
+
+MOMENT = dt.datetime(2026, 11, 30, 10, 38, 33, 123456, tzinfo=dt.UTC)
+
+_NAMED = (
+    select(hosts, (hosts.c.last_seen > database_now(bindparam("ago"))).label("up"))
+    .where(or_(hosts.c.hostname.in_(bindparam("names", expanding=True)), hosts.c.generation == 7))
+    .order_by(hosts.c.hostname)
+)
+NAMED = Prepared(_NAMED, lists=("names",))
+RAISE = Prepared(
+    update(hosts)
+    .where(hosts.c.hostname == bindparam("name"))
+    .values(generation=hosts.c.generation + bindparam("by"), problems=bindparam("said"), last_seen=bindparam("at"))
+)
+FORGET = Prepared(delete(hosts).where(hosts.c.hostname.in_(bindparam("names", expanding=True))), lists=("names",))
+
+
+@pytest.fixture
+def postgres(tmp_path: Path) -> Iterator[Database]:
+    """An empty, migrated PostgreSQL database."""
+    with database("postgresql", tmp_path) as opened:
+        yield opened
+
+
+@pytest.fixture
+def four(db: Database) -> Database:
+    """A database with the hosts a, b, c and d."""
+    with db.write() as connection:
+        connection.execute(insert(hosts), [_host(name, number) for number, name in enumerate("abcd")])
+    return db
+
+
+def _host(name: str, number: int) -> dict[str, Any]:
+    return {
+        "hostname": name,
+        "generation": number,
+        "former_starts": (name, "é"),
+        "problems": (),
+        "created_at": MOMENT,
+        "last_seen": MOMENT if number else None,
+    }
+
+
+@pytest.mark.parametrize("names", [[], ["a"], ["c", "a"], ["a", "b", "nobody"]])
+def test_the_rows_are_those_of_sqlalchemy_for_lists_of_every_length(four: Database, names: list[str]) -> None:
+    given = {"names": names, "ago": -1e9}
+    with four.read() as connection:
+        assert NAMED.all(connection, given) == [tuple(row) for row in connection.execute(_NAMED, given)]
+
+
+def test_values_come_back_in_the_types_of_their_columns(four: Database) -> None:
+    with four.read() as connection:
+        row = NAMED.first(connection, {"names": ["b"], "ago": -1e9})
+        assert NAMED.first(connection, {"names": ["nobody"], "ago": 0.0}) is None
+    assert (row.hostname, row.generation, row.former_starts, row.created_at) == ("b", 1, ("b", "é"), MOMENT)
+    assert row.agent_start is None
+
+
+def test_changes_are_counted_whether_one_or_many_are_sent(four: Database) -> None:
+    with four.write() as connection:
+        assert RAISE.change(connection, _raise("a", 7)) == 1
+        assert RAISE.change(connection, _raise("b", 6), _raise("nobody", 1), _raise("c", 1)) == 2
+    with four.read() as connection:
+        found = {row.hostname: row for row in NAMED.all(connection, {"names": ["c"], "ago": 0.0})}
+    assert {name: row.generation for name, row in found.items()} == {"a": 7, "b": 7, "c": 3}
+    assert found["a"].problems == (("x", "y", "z"),)
+    with four.write() as connection:
+        assert FORGET.change(connection, {"names": ["a", "d"]}) == 2
+        assert FORGET.change(connection, {"names": []}) == 0
+
+
+def _raise(name: str, by: int) -> dict[str, Any]:
+    return {"name": name, "by": by, "said": (("x", "y", "z"),), "at": MOMENT}
+
+
+def test_each_is_one_statement_to_those_who_count(four: Database) -> None:
+    with four.statements() as sent, four.write() as connection:
+        RAISE.change(connection, _raise("a", 1), _raise("b", 1))
+        NAMED.all(connection, {"names": ["a"], "ago": 0.0})
+    assert [words.split()[0] for words in sent] == ["UPDATE", "SELECT"]
+
+
+def test_a_value_that_cannot_be_kept_is_the_callers_mistake(db: Database) -> None:
+    with pytest.raises(BadRequest, match="cannot be kept"), db.read() as connection:
+        NAMED.all(connection, {"names": ["half \ud800"], "ago": 0.0})
+
+
+def test_what_a_reading_transaction_may_not_change_is_refused_with_a_code(four: Database) -> None:
+    with pytest.raises(Unavailable) as refused, four.read() as connection:
+        RAISE.change(connection, _raise("a", 1))
+    assert refused.value.code == "database-read-only"
+
+
+def test_somebody_who_was_quicker_makes_the_whole_work_be_done_again(postgres: Database) -> None:
+    add = Prepared(
+        insert(instance_owners).values(
+            instance_uuid=bindparam("instance"), project_id=bindparam("project"), seen_at=database_now()
+        )
+    )
+    tries: list[int] = []
+
+    def work(connection: Connection) -> None:
+        tries.append(len(tries))
+        add.change(connection, {"instance": f"i{tries[-1]}", "project": "p"})
+        if tries[-1] < 2:
+            add.change(connection, {"instance": f"i{tries[-1]}", "project": "p"})
+
+    postgres.run(work)
+    assert tries == [0, 1, 2]
+
+
+def test_a_connection_that_broke_is_not_used_again(postgres: Database) -> None:
+    def look_on_a_connection_that_is_ended(connection: Connection) -> None:
+        number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
+        with postgres.write() as other:
+            other.exec_driver_sql(f"SELECT pg_terminate_backend({number})")
+        NAMED.all(connection, {"names": ["a"], "ago": 0.0})
+
+    with pytest.raises(Unavailable) as away, postgres.read() as connection:
+        look_on_a_connection_that_is_ended(connection)
+    assert away.value.code == "database-away"
+    with postgres.read() as connection:
+        assert NAMED.all(connection, {"names": ["a"], "ago": 0.0}) == []
