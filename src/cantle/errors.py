@@ -13,6 +13,7 @@
     ├── PreconditionFailed    412    it is no longer what the caller had seen: look again
     ├── TooLarge              413    more bytes than this server reads
     ├── UnsupportedMedia      415    the body is in a form this server does not read
+    ├── Unprocessable         422    it contradicts what was asked for before
     ├── Locked                423    some of what was asked for is not settled yet
     ├── PreconditionRequired  428    a change must say which state of the thing it is meant for
     ├── Unavailable           503    a part we depend on is away: try again
@@ -110,6 +111,12 @@ class UnsupportedMedia(CantleError):
     """The body is in a form this server does not read."""
 
     status = 415
+
+
+class Unprocessable(CantleError):
+    """It can be read, and contradicts what the caller asked for before; nothing was changed."""
+
+    status = 422
 
 
 class Locked(CantleError):

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from cantle.api.parking import Parking
 from cantle.api.policy import Policy
 from cantle.api.settings import Settings
+from cantle.engine.idempotency import Once
+from cantle.model.idempotency import IdempotencyKey
 from cantle.model.identity import Identity
 from cantle.model.precondition import Precondition
 from cantle.store.database import Database
+
+T = TypeVar("T")
 
 #: Reads the caller off a WSGI environment. Raises :class:`cantle.errors.Unauthorized` for nobody.
 Identify = Callable[[dict[str, Any]], Identity]
@@ -39,6 +45,7 @@ class Call:
     :param query: an instance of the route's query struct.
     :param body: an instance of the route's body type, None where it takes none.
     :param precondition: which state of the thing the request is for; empty where the route does not ask.
+    :param key: under which the request may come again; None where it has none or the route takes none.
     :param headers: extra headers for the answer; the handler adds to them.
     """
 
@@ -51,9 +58,14 @@ class Call:
     query: Any
     body: Any
     precondition: Precondition = field(default_factory=Precondition)
+    key: IdempotencyKey | None = None
     headers: dict[str, str] = field(default_factory=dict)
 
     @property
     def db(self) -> Database:
         """The site's database."""
         return self.site.db
+
+    def once(self, shape: Callable[[T], msgspec.Struct]) -> Once[T] | None:
+        """For the engine: create once, and keep the answer, which is this shape of what was made. None for a request without a key."""
+        return None if self.key is None else Once(self.key, lambda made: msgspec.json.encode(shape(made)).decode())

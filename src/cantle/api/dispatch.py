@@ -17,12 +17,16 @@ from cantle.api.identity import IDENTITY
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
 from cantle.engine import token
+from cantle.engine.idempotency import AlreadyAnswered
 from cantle.errors import BadRequest, CantleError, MethodNotAllowed, NotFound
+from cantle.model.idempotency import IdempotencyKey
 from cantle.model.identity import Identity
 from cantle.model.precondition import Precondition
 
 _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
+#: Equal bodies are equal bytes.
+_canonical = msgspec.json.Encoder(order="deterministic").encode
 
 _NOBODY = Identity("", None)
 
@@ -79,7 +83,13 @@ def _responder(route: Route, site: Site) -> Any:
             body=None if decode is None else decode(body.read(request, limit)),
             precondition=_precondition(environ) if route.conditional else Precondition(),
         )
-        answer = route.handler(call)
+        if route.once and (key := environ.get("HTTP_IDEMPOTENCY_KEY")) is not None:
+            call.key = IdempotencyKey.of(key, who, route.method, route.path, _canonical(call.body))
+        try:
+            answer = route.handler(call)
+        except AlreadyAnswered as earlier:
+            answer = earlier.answer.encode()
+            call.headers["Idempotency-Replayed"] = "true"
         response.status = route.status
         if call.headers:
             response.set_headers(call.headers)

@@ -53,7 +53,7 @@ page has a link <code>next</code> in <code>…_links</code>; follow it until the
 <dt><b>Changes that must not be lost</b></dt><dd>An intent has an <code>ETag</code>. Send it back as <code>If-Match</code> to change it: 412
 if somebody was quicker, 428 if you did not look first.</dd>
 <dt><b>Asking twice</b></dt><dd>Creating calls take an <code>Idempotency-Key</code>. The same request under the same key is answered as it
-was the first time and creates nothing; another one under that key is refused (422). Keys are forgotten after a day.</dd>
+was the first time and creates nothing; another one under that key is refused (422). Keys are forgotten after a day. Tokens take none: their text is not kept.</dd>
 </dl>
 """
 

@@ -8,11 +8,10 @@ from cantle.api.query import PageQuery
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
 from cantle.api.v1 import arq as v1_arq
-from cantle.api.v1 import capacity, description, event, host, intent, lease, plan, profile
+from cantle.api.v1 import capacity, description, event, host, intent, lease, plan, profile, token
 from cantle.api.v1 import deployable as v1_deployable
 from cantle.api.v1 import device as v1_device
 from cantle.api.v1 import discovery as v1_discovery
-from cantle.api.v1 import token
 from cantle.api.v2 import arq, arq_patch, attribute, deployable, device, device_profile, discovery
 from cantle.wire.inventory import InventoryAnswer, InventoryReport
 from cantle.wire.work import Results, Work
@@ -135,7 +134,7 @@ OURS = (
     Route("GET", "/v1/profiles", "cyborg:device_profile:get_all", profile.list_all,
           query=profile.ProfileQuery, answer=profile.Listed, says="List device profiles."),
     Route("POST", "/v1/profiles", "cyborg:device_profile:create", profile.create,
-          body=profile.NewProfile, answer=profile.Shape, status=201, says="Create a device profile."),
+          body=profile.NewProfile, answer=profile.Shape, status=201, once=True, says="Create a device profile."),
     Route("GET", "/v1/profiles/{ref}", "cyborg:device_profile:get_one", profile.show,
           answer=profile.Shape, says="Show a device profile by name or uuid."),
     Route("DELETE", "/v1/profiles/{ref}", "cyborg:device_profile:delete", profile.delete,
@@ -149,7 +148,7 @@ OURS = (
     Route("GET", "/v1/leases", "cantle:lease:get_all", lease.list_all,
           query=lease.LeaseQuery, answer=lease.Listed, says="List leases."),
     Route("POST", "/v1/leases", "cantle:lease:create", lease.create,
-          body=lease.NewLease, answer=lease.Shape, status=201, says="Ask for a lease."),
+          body=lease.NewLease, answer=lease.Shape, status=201, once=True, says="Ask for a lease."),
     Route("GET", "/v1/leases/{uuid}", "cantle:lease:get_one", lease.show,
           query=lease.WaitQuery, answer=lease.Shape, says="Show a lease, or wait for it to settle."),
     Route("POST", "/v1/leases/{uuid}/release", "cantle:lease:release", lease.release,

@@ -25,6 +25,12 @@ OPTIONS = (
         "event_days", default=7, min=0, help="For how long events are kept after they were delivered or given up."
     ),
     cfg.IntOpt(
+        "key_hours",
+        default=24,
+        min=1,
+        help="For how long a creating request may come again under its Idempotency-Key and is answered as it was the first time.",
+    ),
+    cfg.IntOpt(
         "owner_days",
         default=400,
         min=1,
@@ -40,7 +46,12 @@ def ages(conf: cfg.ConfigOpts) -> Ages:
     :raises BadConfig: ``bad-option``.
     """
     group = read(conf, GROUP, OPTIONS)
-    return Ages(unbound_hours=group.unbound_hours, event_days=group.event_days, owner_days=group.owner_days)
+    return Ages(
+        unbound_hours=group.unbound_hours,
+        event_days=group.event_days,
+        key_hours=group.key_hours,
+        owner_days=group.owner_days,
+    )
 
 
 def outlets(conf: cfg.ConfigOpts) -> Outlets:

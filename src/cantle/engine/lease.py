@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit
+from cantle.engine import announce, audit, idempotency
 from cantle.engine.access import project_filter, sees
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.errors import BadRequest, NotFound
@@ -42,12 +42,14 @@ def create_lease(
     count: int = 1,
     workload: str = "",
     expires_at: dt.datetime | None = None,
+    once: idempotency.Once[Lease] | None = None,
 ) -> Lease:
     """Choose a host and its units for ``count`` times the profile, claim them and tell the host. The lease is pending then.
 
     :param hostname: the only host that may be chosen.
     :param workload: who will use it, in the caller's words: at most 255 characters.
     :param expires_at: when it is given back by itself; aware, in the future.
+    :param once: see `cantle.engine.idempotency.run`, with what that raises.
     :raises BadRequest: ``bad-lease``.
     :raises NotFound: ``profile-not-found``, ``host-not-found``.
     :raises NoCapacity: ``no-capacity``; the message says of each host why not, ``details["hosts"]`` by name.
@@ -72,7 +74,7 @@ def create_lease(
         terms = _Terms(who, rows[0].profile_id, profile_name, workload, expires_at, now())
         return _lend(connection, terms, choice)
 
-    lease = db.run(work)
+    lease = idempotency.run(db, work, once)
     audit.note(who, "lease.create", lease.uuid, f"on {lease.hostname}")
     return lease
 

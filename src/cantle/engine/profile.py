@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import audit, idempotency
 from cantle.engine.clock import now
 from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model import uuids
@@ -21,10 +21,18 @@ MAX_DESCRIPTION = 2000
 
 
 def create_profile(
-    db: Database, who: Identity, *, name: object, groups: object, description: object = None, uuid: object = None
+    db: Database,
+    who: Identity,
+    *,
+    name: object,
+    groups: object,
+    description: object = None,
+    uuid: object = None,
+    once: idempotency.Once[DeviceProfile] | None = None,
 ) -> DeviceProfile:
     """Make a profile. Values may be as they came over the wire: all of them are checked here.
 
+    :param once: see `cantle.engine.idempotency.run`, with what that raises.
     :raises BadRequest: ``bad-profile-name``, ``bad-profile-groups``, ``bad-profile-description``, ``bad-uuid``.
     :raises Conflict: ``profile-name-taken``, ``profile-uuid-taken``.
     """
@@ -49,7 +57,7 @@ def create_profile(
             )
         return store.add(connection, values, classes)
 
-    made = db.run(work)
+    made = idempotency.run(db, work, once)
     audit.note(who, "profile.create", made.uuid, made.name)
     return made
 

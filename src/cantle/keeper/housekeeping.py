@@ -1,4 +1,5 @@
-"""What nobody waits for: requests that were never bound, events that are done with, owners of instances long gone."""
+"""What nobody waits for: requests that were never bound, events that are done with, keys of requests long done,
+owners of instances long gone."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cantle.store import arq, outbox, owner
+from cantle.store import arq, idempotency, outbox, owner
 from cantle.store.database import Database
 
 LOG = logging.getLogger("cantle.audit")
@@ -21,11 +22,13 @@ class Ages:
 
     :param unbound_hours: requests that are bound to nothing; 0 keeps them for ever.
     :param event_days: events after their end.
+    :param key_hours: what creating requests were answered, by their idempotency keys.
     :param owner_days: whose an instance was, after its accelerators were taken from it.
     """
 
     unbound_hours: float = 24
     event_days: float = 7
+    key_hours: float = 24
     owner_days: int = 400
 
 
@@ -34,6 +37,7 @@ def sweep(db: Database, ages: Ages) -> dict[str, int]:
     return {
         "requests": reap(db, ages.unbound_hours),
         "events": db.run(lambda connection: outbox.purge(connection, ages.event_days, db.outlets.told)),
+        "keys": db.run(lambda connection: idempotency.forget(connection, ages.key_hours)),
         "owners": db.run(lambda connection: owner.forget(connection, ages.owner_days)),
     }
 

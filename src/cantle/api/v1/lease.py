@@ -103,6 +103,10 @@ def show(call: Call) -> Shape:
 def create(call: Call) -> Shape:
     """Choose a host, claim, and return the lease while the host makes the units ready."""
     new: NewLease = call.body
+
+    def shape(lease: Lease) -> Shape:
+        return _shape(call, lease)
+
     made = engine.create_lease(
         call.db,
         call.who,
@@ -111,8 +115,9 @@ def create(call: Call) -> Shape:
         count=new.count,
         workload=new.workload,
         expires_at=new.expires_at,
+        once=call.once(shape),
     )
-    return _shape(call, made)
+    return shape(made)
 
 
 def release(call: Call) -> Shape:

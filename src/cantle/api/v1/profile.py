@@ -61,9 +61,15 @@ def show(call: Call) -> Shape:
 def create(call: Call) -> Shape:
     """A new profile."""
     new: NewProfile = call.body
-    return _shape(
-        engine.create_profile(call.db, call.who, name=new.name, groups=new.groups, description=new.description)
+    made = engine.create_profile(
+        call.db,
+        call.who,
+        name=new.name,
+        groups=new.groups,
+        description=new.description,
+        once=call.once(_shape),
     )
+    return _shape(made)
 
 
 def delete(call: Call) -> None:

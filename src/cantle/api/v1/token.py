@@ -7,14 +7,14 @@ from typing import Annotated, Any
 import msgspec
 
 from cantle.api.call import Call
-from cantle.api.query import PageQuery
-from cantle.api.v2.resource import Link, next_links, page, stamp
+from cantle.api.v1 import collection
+from cantle.api.v2.resource import Link, stamp
 from cantle.engine import token as engine
 from cantle.model.token import Role, Token
 from cantle.model.uuids import checked
 
 
-class TokenQuery(PageQuery, frozen=True, kw_only=True):
+class TokenQuery(collection.CollectionQuery, frozen=True, kw_only=True):
     """``include_ended``: also those that are expired or revoked."""
 
     include_ended: bool = False
@@ -52,24 +52,24 @@ class Made(Shape, frozen=True):
     token: str
 
 
-class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
+class Listed(msgspec.Struct, frozen=True):
     """A list of tokens."""
 
     tokens: list[Shape]
     tokens_links: list[Link] = []
 
 
-def list_all(call: Call) -> Listed:
+def list_all(call: Call) -> dict[str, Any]:
     """Tokens, without their secrets."""
     asked: TokenQuery = call.query
-    limits = page(call)
+    limits = collection.page(call)
     found = engine.list_tokens(call.db, every=asked.include_ended, page=limits)
-    return Listed([Shape(**_fields(token)) for token in found], next_links(call, limits.limit, found))
+    return collection.answer(call, "tokens", limits, found, _shape, kind=Shape, marker=lambda token: token.uuid)
 
 
 def show(call: Call) -> Shape:
     """One token, valid or over."""
-    return Shape(**_fields(engine.get_token(call.db, _uuid(call))))
+    return _shape(engine.get_token(call.db, _uuid(call)))
 
 
 def create(call: Call) -> Made:
@@ -95,6 +95,10 @@ def revoke(call: Call) -> None:
 
 def _uuid(call: Call) -> str:
     return checked(call.params["uuid"], "The token's uuid")
+
+
+def _shape(token: Token) -> Shape:
+    return Shape(**_fields(token))
 
 
 def _fields(token: Token) -> dict[str, Any]:
