@@ -10,9 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Sequence
 from types import TracebackType
 
 from cantle.errors import BadRequest, HostError
+from cantle.kernel import tools
+from cantle.kernel.tools import Ran
 
 #: O_NONBLOCK, since a FIFO in a captured tree must not hang us.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
@@ -151,6 +154,17 @@ class Root:
             return False if stat.S_ISCHR(os.fstat(fd).st_mode) else None
         finally:
             os.close(fd)
+
+    def run(self, argv: Sequence[str], seconds: float) -> Ran:
+        """Run one of the machine's own tools (:func:`cantle.kernel.tools.run`).
+
+        :raises HostError: ``tool-not-run``; a tree of files has none.
+        """
+        if self._prefix:
+            raise HostError(
+                "tool-not-run", f"{self.path} is a tree of files, and only the machine itself can run {argv[0]}"
+            )
+        return tools.run(argv, seconds)
 
     def directory(self, rel: str) -> Directory:
         """One directory, held open to read many of its files. Use it as a context manager.

@@ -107,6 +107,7 @@ class Parent(_Part, frozen=True):
 class Description(_Part, frozen=True):
     """A whole host. ``modules`` are loaded kernel modules besides the drivers; ``cmdline`` is what the kernel was started with.
 
+    :param loadable: modules that ``modprobe`` finds on it besides those.
     :param names: what its ``pci.ids`` says: a vendor's name by ``10de``, a device's by ``10de:1eb8``.
     """
 
@@ -115,6 +116,7 @@ class Description(_Part, frozen=True):
     iommu: Literal["intel", "amd", "none"] = "none"
     cmdline: str = "quiet"
     modules: tuple[str, ...] = ()
+    loadable: tuple[str, ...] = ()
     functions: tuple[Function, ...] = ()
     parents: tuple[Parent, ...] = ()
     names: dict[str, str] = {}
@@ -172,7 +174,7 @@ def _read(path: str) -> bytes:
 
 def _check(described: Description, source: str) -> None:
     _require(_NAME, described.name, "name", source)
-    for module in described.modules:
+    for module in (*described.modules, *described.loadable):
         _require(_FILE_NAME, module, "modules", source)
     for key, words in described.names.items():
         _require(re.compile(rf"{_ID.pattern}(:{_ID.pattern})?"), key, "names", source)

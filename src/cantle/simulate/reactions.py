@@ -13,6 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 
+from cantle.kernel.tools import Ran
 from cantle.simulate.description import Description, Function, MdevSpec
 from cantle.simulate.tree import (
     IOMMU_GROUPS,
@@ -28,6 +29,7 @@ from cantle.simulate.tree import (
     attach_driver,
     detach_driver,
     function_path,
+    lay_module,
     parents,
     write_available,
 )
@@ -84,6 +86,15 @@ class Kernel:
                     if not self.tree.exists(f"{MDEV_DEVICES}/{uuid}"):
                         self._erase_mdev(device, uuid, type_id)
                 write_available(self.tree, device, mdev)
+
+    def modprobe(self, module: str) -> Ran:
+        """What ``modprobe`` of this module comes to, in kmod's words."""
+        described = self.described
+        if module not in (*described.modules, *described.loadable):
+            return Ran(1, f"modprobe: FATAL: Module {module} not found in directory /lib/modules/simulated")
+        if module in described.loadable:
+            lay_module(self.tree, module)
+        return Ran(0, "")
 
     def unplug(self, address: str) -> None:
         """A function leaves the bus, as by ``echo 1 > remove`` or a pulled card. Its mediated devices go with it."""

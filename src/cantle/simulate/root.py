@@ -12,13 +12,14 @@ import fcntl
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from cantle.errors import BadRequest, HostError
 from cantle.kernel.root import Root
+from cantle.kernel.tools import Ran
 from cantle.simulate.description import Description
 from cantle.simulate.reactions import Kernel
 from cantle.simulate.tree import KERNEL_DIRECTORIES, VFIO_NODES, Tree, lay
@@ -53,6 +54,7 @@ class SimulatedRoot(Root):
         self.kernel = Kernel(self._tree, _described(self.path))
         self.written: list[tuple[str, str]] = []
         self._faults: list[Fault] = []
+        self._tool_faults: list[Ran | HostError] = []
         with self._locked():
             if not all(self._tree.exists(name) for name in KERNEL_DIRECTORIES):
                 self._boot()  # whoever rebooted it was killed meanwhile
@@ -87,6 +89,20 @@ class SimulatedRoot(Root):
         :param after: the kernel does its work first, and only then answers with the error.
         """
         self._faults.append(Fault(error, ending, nth, after))
+
+    def run(self, argv: Sequence[str], seconds: float) -> Ran:  # noqa: ARG002 - nothing here takes any time
+        """As :meth:`cantle.kernel.root.Root.run`, of the only tool that a simulated host has: ``modprobe -- MODULE``."""
+        if self._tool_faults:
+            fault = self._tool_faults.pop(0)
+            if isinstance(fault, HostError):
+                raise fault
+            return fault
+        with self._locked():
+            return self.kernel.modprobe(argv[-1])
+
+    def fail_tool(self, fault: Ran | HostError) -> None:
+        """Let the next tool that is run come to this, and do nothing."""
+        self._tool_faults.append(fault)
 
     def hold(self, uuid_or_address: str, *, pid: int = 4242, command: str = "qemu-system-x86") -> None:
         """Let a process have the VFIO node of a mediated device or function open, as a running guest does."""

@@ -128,8 +128,7 @@ def lay(tree: Tree, described: Description) -> None:
     if "vfio" in described.modules:
         tree.put(f"{VFIO_NODES}/vfio", "", 0o666)
     for driver in _drivers(described):
-        for name in ("bind", "unbind", "new_id", "remove_id"):
-            tree.put(f"{PCI_DRIVERS}/{driver}/{name}", "", 0o200)
+        lay_driver(tree, driver)
     if described.iommu != "none":
         unit = "dmar0" if described.iommu == "intel" else "ivhd0"
         tree.directory(f"sys/devices/virtual/iommu/{unit}")
@@ -140,6 +139,20 @@ def lay(tree: Tree, described: Description) -> None:
         tree.directory(parent_path(parent))
         lay_parent(tree, parent.name, parent_path(parent), parent.mdev)
     _lay_names(tree, described)
+
+
+def lay_driver(tree: Tree, driver: str) -> None:
+    """A PCI driver that the kernel has, bound to nothing yet."""
+    for name in ("bind", "unbind", "new_id", "remove_id"):
+        tree.put(f"{PCI_DRIVERS}/{driver}/{name}", "", 0o200)
+
+
+def lay_module(tree: Tree, module: str) -> None:
+    """A module that has been loaded after boot."""
+    tree.directory(f"sys/module/{module.replace('-', '_')}")
+    if module == PASSTHROUGH_DRIVER:
+        tree.put(f"{VFIO_NODES}/vfio", "", 0o666)
+        lay_driver(tree, module)
 
 
 def _lay_names(tree: Tree, described: Description) -> None:

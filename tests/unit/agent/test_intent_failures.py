@@ -3,63 +3,24 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.unit.agent.service import SEED
+from tests.unit.agent.lab import FLEX, GEFORCE, INSTINCT, INTEGRATED, SHARED, T4, Lab, cut, whole
 from tests.unit.agent.test_end_to_end import kernel_files
 
-from cantle import simulate
-from cantle.agent.desired import Desired, DesiredFile
-from cantle.agent.hands import Hands
-from cantle.agent.intent import Intents
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Mode
 from cantle.model.enabled_types import EnabledTypes
 from cantle.wire.intent import DeviceIntent
-from cantle.wire.work import WantedHandle, Work
+from cantle.wire.work import WantedHandle
 
-T4 = "0000:af:00.0"
-GEFORCE = "0000:17:00.0"
-INSTINCT = "0000:c1:00.0"
-FLEX = "0001:d6:00.0"
-INTEGRATED = "0000:00:02.0"
-SHARED = "0000:65:00.0"
 UUID = "11111111-2222-4333-8444-555555555555"
-
-
-class Lab:
-    """A mixed host and what brings its cards to what is wanted. Time goes on when it is told to."""
-
-    def __init__(self, place: Path, enabled: EnabledTypes = SEED) -> None:
-        self.root = simulate.build(simulate.load("mixed-lab"), place / "lab")
-        self.time = 1000.0
-        self.waited: list[float] = []
-        file = DesiredFile(place)
-        self.hands = Hands(self.root, file, Desired(), self.waited.append)
-        self.intents = Intents(self.root, self.hands, enabled, lambda: self.time)
-
-    def apply(self, *wishes: DeviceIntent, lent: Sequence[WantedHandle] = ()) -> None:
-        """One look."""
-        self.intents.apply(Work(1, tuple(lent), intents=wishes))
-
-    def later(self) -> None:
-        """Let every pause between two tries be over."""
-        self.time += 1000.0
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
-
-
-def whole(device: str, version: int = 1) -> DeviceIntent:
-    return DeviceIntent(device, version, Mode.PASSTHROUGH)
-
-
-def cut(device: str, type_id: str, version: int = 1) -> DeviceIntent:
-    return DeviceIntent(device, version, Mode.MDEV, {device: type_id})
 
 
 @pytest.mark.parametrize("code", [errno.EBUSY, errno.EIO, errno.ENODEV], ids=errno.errorcode.get)

@@ -23,7 +23,7 @@ def test_what_is_no_module_name_never_reaches_the_tool(name: str) -> None:
 
 
 def test_a_tree_of_files_loads_nothing(host: PciBus) -> None:
-    with pytest.raises(HostError, match="only the machine itself can load modules") as caught:
+    with pytest.raises(HostError, match="only the machine itself can run modprobe") as caught:
         modules.load(host, "vfio-pci")
     assert caught.value.code == "module-load-failed"
 

@@ -1,0 +1,47 @@
+"""Running one of the system's own tools where a file will not do: a list of arguments, no shell, nothing to read, a limit of time."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cantle.errors import HostError
+
+#: The tools of a system sit in sbin, which the PATH of services and ordinary users may lack.
+SEARCH = "/usr/sbin:/sbin:/usr/bin:/bin"
+_TAIL = 400
+
+
+class Ran(NamedTuple):
+    """What a tool came to: its exit status, and the end of what it said (on standard error, else on standard output)."""
+
+    status: int
+    words: str
+
+
+def run(argv: Sequence[str], seconds: float) -> Ran:
+    """Run a tool of this machine to its end; ``argv[0]`` is its name.
+
+    :raises HostError: ``tool-not-run``: there is none, it does not start, or it did not end in time (it is killed then).
+    """
+    name = argv[0]
+    tool = shutil.which(name, path=SEARCH)
+    if tool is None:
+        raise HostError("tool-not-run", f"there is no {name} in {SEARCH}")
+    try:
+        done = subprocess.run(
+            [tool, *argv[1:]],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise HostError("tool-not-run", f"{name} did not end within {seconds:g} s") from error
+    except OSError as error:
+        raise HostError("tool-not-run", f"{tool} does not run: {error.strerror}", errno=error.errno) from error
+    return Ran(done.returncode, (done.stderr or done.stdout).strip()[-_TAIL:])
