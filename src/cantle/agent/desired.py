@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from cantle.agent import whole_file
 from cantle.drivers.driver import Known
 from cantle.errors import Conflict, HostError
 from cantle.kernel.vfio import Original
@@ -122,19 +123,8 @@ class DesiredFile:
 
         :raises HostError: ``agent-state-unwritable``; what was saved before is still there.
         """
-        fresh = self._path.with_suffix(".new")
         try:
-            fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "wb") as file:
-                file.write(msgspec.json.encode(desired))
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(self._path)
-            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(directory)
-            finally:
-                os.close(directory)
+            whole_file.replace(self._path, msgspec.json.encode(desired))
         except OSError as error:
             raise self._unwritable(error) from error
 

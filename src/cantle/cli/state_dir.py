@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from cantle import errors
+from cantle.agent import whole_file
 
 #: Bytes that must fit before anything is begun: enough for a new database.
 ROOM = 1 << 20
@@ -57,15 +58,9 @@ class StateDir:
 
     def write(self, name: str, text: str) -> None:
         """Write a file for this user alone, whole or not at all, and on the disk when this returns."""
-        file, new = self.path / name, self.path / f"{name}.new"
+        file = self.path / name
         try:
-            descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                os.fchmod(descriptor, 0o600)
-                stream.write(text)
-                stream.flush()
-                os.fsync(descriptor)
-            new.replace(file)
+            whole_file.replace(file, text.encode())
         except OSError as error:
             raise _unusable(file, error) from error
 
