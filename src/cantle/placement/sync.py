@@ -33,7 +33,10 @@ TRIES = 5
 
 
 class Ledger(Protocol):
-    """Where records are kept. Both raise whatever shall end the attempt, such as the loss of the claim on the host."""
+    """Where records are kept. All raise whatever shall end the attempt, such as the loss of the claim on the host."""
+
+    def take_root(self, root: Node) -> None:
+        """This is the host's root provider from now on; raises if it is another host's."""
 
     def keep(self, records: Sequence[Record]) -> None:
         """Write records, for good, before returning."""
@@ -173,6 +176,8 @@ class Sync:
         else:
             root = find_root(self._placement, host.hostname, host.names)
             tree = self._placement.tree(root.uuid)
+        if root != host.root:
+            self._ledger.take_root(root)
         self._root, self._outcome.root = root.uuid, root
         return tree
 

@@ -22,7 +22,7 @@ class Part:
     :param lent: units that are claimed, whatever for.
     :param held_back: of these, units that have no allocation in Placement: lent by a lease of our own, or not yet taken back.
     :param out_of_service: why nothing may be lent of it now, in words.
-    :param missing_s: seconds for which its host has not named it; None while it does.
+    :param vanished: its host has not named it for longer than the grace.
     :param attachable: Nova can give it to an instance.
     """
 
@@ -34,7 +34,7 @@ class Part:
     lent: int = 0
     held_back: int = 0
     out_of_service: str | None = None
-    missing_s: float | None = None
+    vanished: bool = False
     attachable: bool = True
 
 
@@ -43,11 +43,9 @@ class Rules:
     """What the configuration says.
 
     :param vgpu_max_unit: the most vGPUs that one request group may take of one provider.
-    :param missing_grace_s: for how long a device that vanished is kept, all reserved, before its provider goes.
     """
 
     vgpu_max_unit: int = 1
-    missing_grace_s: float = 86400.0
 
 
 def wanted(
@@ -69,8 +67,7 @@ def wanted(
 
 
 def _provider(part: Part, rules: Rules, held_back: str | None) -> Wanted:
-    vanished = part.missing_s is not None and part.missing_s >= rules.missing_grace_s
-    unwanted = part.offered == 0 or vanished
+    unwanted = part.offered == 0 or part.vanished
     total = max(part.offered, part.lent)
     leaving = f"it is offered no more; {part.lent} still lent" if unwanted or part.lent > part.offered else None
     return Wanted(

@@ -14,7 +14,7 @@ from tests.placement_service import Fault, Placement, Timeout, placement
 from tests.unit.placement.world import T4_2B, World
 
 from cantle.errors import CantleError
-from cantle.placement.wanted import Part, Rules
+from cantle.placement.wanted import Part
 
 FAULTS: list[Fault] = [409, 500, 503, Timeout(), Timeout(after=True)]
 CLASSES = {
@@ -22,8 +22,6 @@ CLASSES = {
     "PGPU": frozenset({"OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8"}),
     "CUSTOM_MLX5": frozenset({"OWNER_CYBORG", "CUSTOM_MLX5_CORE"}),
 }
-RULES = Rules(missing_grace_s=100.0)
-
 part_states = st.fixed_dictionaries(
     {
         "resource_class": st.sampled_from(sorted(CLASSES)),
@@ -31,7 +29,7 @@ part_states = st.fixed_dictionaries(
         "lent": st.integers(0, 2),
         "held_back": st.integers(0, 2),
         "out_of_service": st.sampled_from([None, None, "is failed"]),
-        "missing_s": st.sampled_from([None, None, 99.0, 100.0]),
+        "vanished": st.sampled_from([False, False, True]),
     }
 )
 steps = st.one_of(
@@ -57,7 +55,7 @@ class History:
     def __init__(self, service: Placement) -> None:
         service.empty()
         service.faults.clear()
-        self.world = World(service, rules=RULES)
+        self.world = World(service)
         self.uuids = [str(uuid.uuid4()) for _ in range(3)]
         self.instances: list[str] = []
         self.strange = str(uuid.uuid4())

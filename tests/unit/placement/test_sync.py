@@ -158,22 +158,19 @@ def test_a_card_in_trouble_is_reserved_and_never_deleted(world: World) -> None:
     assert instance in world.placement.call("GET", f"/resource_providers/{card.uuid}/allocations")["allocations"]
 
 
-def test_seven_cards_that_vanish_at_once_are_all_gone_after_the_grace_and_none_before(world: World) -> None:
-    cards = [t4(number) for number in range(7)]
-    world.has(*cards, whole(9))
+def test_a_card_that_vanished_goes_and_comes_back_with_its_old_uuid(world: World) -> None:
+    card = t4(1)
+    world.has(card, whole(9))
     world.sync()
-    for card in cards:
-        world.becomes(card, out_of_service="missing", missing_s=world.rules.missing_grace_s - 1)
+    world.becomes(card, out_of_service="missing")
     world.settle()
-    assert world.there() == world.expected()
-    assert len(world.there()) == 8
-    for card in cards:
-        world.becomes(card, missing_s=world.rules.missing_grace_s)
-    world.sync()
+    assert world.shown(card.uuid)["VGPU"] == (4, 4, 1)
+    world.becomes(card, vanished=True)
+    world.settle()
     assert list(world.there()) == ["compute-1_0000:a9:00.0"]
-    world.becomes(cards[0], out_of_service=None, missing_s=None)
+    world.becomes(card, out_of_service=None, vanished=False)
     world.settle()
-    assert world.shown(cards[0].uuid)["VGPU"] == (4, 0, 1), "one that comes back has its old uuid"
+    assert world.shown(card.uuid)["VGPU"] == (4, 0, 1)
 
 
 def test_a_class_that_flips_while_leased_waits_for_the_lease(world: World) -> None:

@@ -37,6 +37,9 @@ class Book:
     def __init__(self) -> None:
         self.records: dict[str, Record] = {}
 
+    def take_root(self, root: Node) -> None:
+        """As `cantle.placement.sync.Ledger`."""
+
     def keep(self, records: Sequence[Record]) -> None:
         """As `cantle.placement.sync.Ledger`."""
         self.records.update({record.uuid: record for record in records})
