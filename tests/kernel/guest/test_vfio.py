@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import os
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ from cantle.kernel import mdev, unit, vfio
 from cantle.kernel.root import Root
 from cantle.kernel.unit import Unit
 from cantle.model.pci import PciAddress
+from cantle.model.step import Plan
 
 ROOT = Root("/")
 T4 = machine.address("t4")
@@ -49,6 +52,31 @@ class FailingRoot(Root):
         if self._left == 0:
             raise HostError("host-write-failed", "cut off by the test", path=f"/{rel}", errno=errno.EIO)
         super().write(rel, text)
+
+
+class FatalRoot(Root):
+    """The guest's own kernel; the process that uses it is killed right after one of its writes."""
+
+    def __init__(self, fatal: int) -> None:
+        super().__init__("/")
+        self._left = fatal
+
+    def write(self, rel: str, text: str) -> None:
+        """As of Root, for the last time if it is the write in question."""
+        super().write(rel, text)
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed(fatal: int, plan: Plan) -> None:
+    """Carries out a plan in a process that is killed after one of its writes."""
+    child = os.fork()
+    if child == 0:
+        vfio.apply(FatalRoot(fatal), plan)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WTERMSIG(status) == signal.SIGKILL
 
 
 def find(address: str) -> Unit:
@@ -143,6 +171,28 @@ def test_whichever_write_fails_the_kernel_is_left_as_it_was_and_the_next_attempt
             vfio.apply(FailingRoot(failing), plan)
         assert bindings() == lent
     vfio.apply(ROOT, plan)
+
+
+@pytest.mark.parametrize("forward", [True, False], ids=["goes on", "goes back"])
+def test_whoever_is_killed_after_any_write_leaves_a_card_that_the_next_can_bring_to_either_end(forward: bool) -> None:
+    before = bindings()
+    known = vfio.originals(ROOT, find(GEFORCE))
+    writes = len(vfio.plan_bind(ROOT, find(GEFORCE)).steps)
+    for fatal in range(1, writes + 1):
+        killed(fatal, vfio.plan_bind(ROOT, find(GEFORCE)))
+        if forward:
+            vfio.apply(ROOT, vfio.plan_bind(ROOT, find(GEFORCE)))
+            assert vfio.is_bound(ROOT, find(GEFORCE))
+        give_back(GEFORCE, known)
+        assert bindings() == before
+    for fatal in range(1, writes + 1):
+        lend(GEFORCE)
+        killed(fatal, vfio.plan_release(ROOT, find(GEFORCE), known))
+        if not forward:
+            vfio.apply(ROOT, vfio.plan_bind(ROOT, find(GEFORCE)))
+            assert vfio.is_bound(ROOT, find(GEFORCE))
+        give_back(GEFORCE, known)
+        assert bindings() == before
 
 
 def test_a_driver_that_will_not_have_the_card_is_named_and_the_card_stays_with_vfio_pci() -> None:
