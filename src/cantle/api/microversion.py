@@ -11,6 +11,7 @@ What changed:
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from cantle.errors import NotAcceptable
 
@@ -28,6 +29,7 @@ DEVICE_STATUS = 3
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 
 
+@lru_cache(maxsize=64)  # all clients of a cloud send the same few
 def requested(header: str | None) -> int:
     """The minor version asked for by an ``OpenStack-API-Version`` header: 2 for ``accelerator 2.2`` or a bare ``2.2``.
 

@@ -48,7 +48,7 @@ RESOLVED = frozenset({ArqState.BOUND, ArqState.BIND_FAILED, ArqState.DELETING})
 BINDABLE = frozenset({ArqState.INITIAL, ArqState.UNBOUND})
 
 
-class Arq(msgspec.Struct, frozen=True):
+class Arq(msgspec.Struct, frozen=True, gc=False):
     """A request as the server remembers it. The profile's group is copied in at creation, so nothing re-reads the profile.
 
     Lists make thousands: a struct is made in a fifth of the time that a frozen dataclass takes.

@@ -59,6 +59,8 @@ _ANNOUNCED = bindparam("announced", type_=Float())
 #: In so many seconds; NULL for 0.
 _ANNOUNCED_UNTIL: ColumnElement[dt.datetime | None] = case((_ANNOUNCED > 0, database_now(_ANNOUNCED)), else_=null())
 
+_STATES = {state.value: state for state in ArqState}
+
 _HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
 _ARQS = select(
     *(column for column in arqs.c if column.key not in ("profile_id", "bind_serial", "deadline", "announced_until")),
@@ -331,7 +333,7 @@ def arq(row: Record) -> Arq:
     return Arq(
         id=row.id,
         uuid=row.uuid,
-        state=ArqState(row.state),
+        state=_STATES[row.state],
         profile_name=row.profile_name,
         group_id=row.group_id,
         resource_class=row.resource_class,

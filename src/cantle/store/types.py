@@ -82,8 +82,9 @@ class _JsonText(TypeDecorator[Any]):
     def process_bind_param(self, value: Any, _dialect: Dialect) -> str | None:
         return None if value is None else msgspec.json.encode(value).decode()
 
-    def process_result_value(self, value: str | None, _dialect: Dialect) -> Any:
-        return None if value is None else self.decoder.decode(value)
+    def result_processor(self, _dialect: Dialect, _coltype: object) -> Callable[[Any], Any]:
+        decode = self.decoder.decode
+        return lambda text: None if text is None else decode(text)
 
 
 class Words(_JsonText):

@@ -39,7 +39,7 @@ class NewArqs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     image_uuid: Any = None
 
 
-class Shape(msgspec.Struct, frozen=True):
+class Shape(msgspec.Struct, frozen=True, gc=False):
     """A request on the wire. Key order as Cyborg's; attach fields are "", null and {} while nothing is attached."""
 
     uuid: str

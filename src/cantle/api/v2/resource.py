@@ -14,7 +14,7 @@ from cantle.api.query import PageQuery
 from cantle.model.page import Page
 
 
-class Link(msgspec.Struct, frozen=True):
+class Link(msgspec.Struct, frozen=True, gc=False):
     """A link; ``rel`` is ``self``, ``bookmark`` or ``next``."""
 
     href: str
@@ -28,7 +28,10 @@ def self_link(call: Call, collection: str, name: str) -> list[Link]:
 
 def stamp(time: dt.datetime | None) -> str | None:
     """``2026-11-30T10:38:33+00:00`` from an aware time."""
-    return None if time is None else time.astimezone(dt.UTC).isoformat(timespec="seconds")
+    if time is None:
+        return None
+    # ``2026-11-30T10:38:33.123456Z`` by msgspec, which writes a time in a tenth of the time that isoformat takes: lists have thousands.
+    return f"{msgspec.to_builtins(time.astimezone(dt.UTC))[:19]}+00:00"
 
 
 def page(call: Call) -> Page:
