@@ -16,16 +16,21 @@ _HEX = re.compile(r"[0-9a-fA-F]{1,8}")
 _LARGEST = {"domain": 0xFFFF, "bus": 0xFF, "device": 0x1F, "function": 7}
 
 
-def hostdev_xml(attach_type: str, attach_info: Mapping[str, str], attach_handle_uuid: str) -> str:
+def hostdev_xml(
+    attach_type: str, attach_info: Mapping[str, str], attach_handle_uuid: str, *, prepared: bool = True
+) -> str:
     """The element to put among a domain's devices, or to hand to ``virsh attach-device``.
 
-    A PCI function is ``managed``: libvirt finds it on vfio-pci and leaves it there. A mediated device is the one whose uuid is the
-    handle's; it exists once its ARQ is Bound.
+    A mediated device is the one whose uuid is the handle's; it exists once its ARQ is Bound.
 
+    :param prepared: the host's agent gives the function its driver and takes it away, as it does for every unit that is lent: then
+        libvirt must not (``managed="no"``), or two would write into one device's ``driver_override``, and a unit of several functions
+        be torn apart when its guest ends. False for a function that nobody prepares: libvirt does (``managed="yes"``).
     :raises BadRequest: ``attach-type-unknown`` for what no guest can take; ``attach-info-malformed``.
     """
     if attach_type == AttachType.PCI:
-        hostdev = ElementTree.Element("hostdev", mode="subsystem", type="pci", managed="yes")
+        managed = "no" if prepared else "yes"
+        hostdev = ElementTree.Element("hostdev", mode="subsystem", type="pci", managed=managed)
         source = ElementTree.SubElement(hostdev, "source")
         ElementTree.SubElement(source, "address", _pci_address(attach_info))
     elif attach_type == AttachType.MDEV:

@@ -15,14 +15,21 @@ UUID = "11111111-2222-4333-8444-555555555555"
 T4 = {"domain": "0000", "bus": "af", "device": "00", "function": "0"}
 
 
-def test_a_pci_function_becomes_a_managed_hostdev() -> None:
-    assert hostdev_xml("PCI", T4, UUID) == (
-        '<hostdev mode="subsystem" type="pci" managed="yes">\n'
+@pytest.mark.parametrize(("prepared", "managed"), [(True, "no"), (False, "yes")])
+def test_a_pci_function_is_left_alone_by_libvirt_when_the_agent_has_its_driver_and_managed_when_nobody_has(
+    prepared: bool, managed: str
+) -> None:
+    assert hostdev_xml("PCI", T4, UUID, prepared=prepared) == (
+        f'<hostdev mode="subsystem" type="pci" managed="{managed}">\n'
         "  <source>\n"
         '    <address domain="0x0000" bus="0xaf" slot="0x00" function="0x0" />\n'
         "  </source>\n"
         "</hostdev>"
     )
+
+
+def test_what_the_agent_has_prepared_is_nobody_elses_to_rebind() -> None:
+    assert 'managed="no"' in hostdev_xml("PCI", T4, UUID)
 
 
 def test_a_mediated_device_is_named_by_the_handles_uuid() -> None:
