@@ -18,6 +18,7 @@ from cantle.errors import CantleError, Conflict
 from cantle.kernel import mdev, pci, vfio
 from cantle.kernel import unit as units
 from cantle.kernel.root import Root
+from cantle.kernel.unit import Unit
 from cantle.kernel.vfio import Original
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Mode
@@ -71,12 +72,18 @@ def steps(
 
 def plans(root: Root, device: DeviceReport, taken: Mapping[str, Iterable[Original]]) -> dict[str, PlanReport]:
     """What would be done to bring a device to each mode it could be in. Who holds it is not looked at."""
+    possible = [mode for mode in MODES if mode in (*device.capabilities, device.mode)]
+    if not is_pci(device.address):
+        return {mode: PlanReport() for mode in possible}
+    try:
+        unit = units.find(root, PciAddress.parse(device.address))
+    except CantleError as error:
+        return {mode: PlanReport.refused(error) for mode in possible}
+    known = taken.get(device.address, ())
     found: dict[str, PlanReport] = {}
-    for mode in MODES:
-        if mode not in (*device.capabilities, device.mode):
-            continue
+    for mode in possible:
         try:
-            found[mode] = PlanReport.of(_shown(root, device, mode, taken.get(device.address, ())))
+            found[mode] = PlanReport.of(_shown(root, device, unit, mode, known))
         except CantleError as error:
             found[mode] = PlanReport.refused(error)
     return found
@@ -132,14 +139,12 @@ def _refuse_lent(device: str, others: Sequence[WantedHandle]) -> None:
         )
 
 
-def _shown(root: Root, device: DeviceReport, mode: Mode, known: Iterable[Original]) -> Plan:
+def _shown(root: Root, device: DeviceReport, unit: Unit, mode: Mode, known: Iterable[Original]) -> Plan:
     address = device.address
-    if not is_pci(address):
-        return Plan()
-    unit = units.find(root, PciAddress.parse(address))
     if mode is Mode.PASSTHROUGH:
         return vfio.plan_bind(root, unit, load_module=True, look_for_holders=False)
-    back = vfio.plan_release(root, unit, known, look_for_holders=False) if _is_on_vfio(root, address) else Plan()
+    on_vfio = unit.card.driver == vfio.VFIO_PCI
+    back = vfio.plan_release(root, unit, known, look_for_holders=False) if on_vfio else Plan()
     if device.mode is Mode.MDEV:
         return back
     sentence = f"offer {address} in mediated devices, each made when it is lent"

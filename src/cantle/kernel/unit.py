@@ -136,7 +136,8 @@ def _function(root: Root, address: PciAddress) -> PciFunction | None:
 
 def _related(root: Root, address: PciAddress) -> set[PciAddress]:
     """Other functions of the slot, and those at the other end of a device link."""
-    related = {other for other in _addresses(root.names(pci.DEVICES)) if other.slot_key == address.slot_key}
+    slot = str(address)[:-1]  # "0000:17:00.": a host has hundreds of names, so they are compared before they are parsed
+    related = _addresses(name for name in root.names(pci.DEVICES) if name.startswith(slot))
     links = (name.split(":", 2) for name in root.names(f"{pci.DEVICES}/{address}"))
     related |= _addresses(link[2] for link in links if link[0] in ("consumer", "supplier") and link[1:2] == ["pci"])
     return related - {address}

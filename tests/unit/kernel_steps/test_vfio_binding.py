@@ -235,7 +235,7 @@ def test_a_missing_vfio_module_is_named_with_its_mend_and_loaded_only_when_asked
     plan = vfio.plan_bind(host, unit.find(host, CARD), load_module=True)
     assert plan.steps[0] == Step("load-module", "vfio-pci", {}, False, False, "load the module vfio-pci")
     before = host.state()
-    with pytest.raises(HostError, match="only the machine itself can load modules"):
+    with pytest.raises(HostError, match="only the machine itself can run modprobe"):
         vfio.apply(host, plan)
     assert host.state() == before
 
