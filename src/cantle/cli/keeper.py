@@ -15,6 +15,7 @@ from cantle.cli.parts import Parts
 from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
+from cantle.conf import placement as conf_placement
 from cantle.keeper.courier import Courier
 from cantle.keeper.keeper import Keeper
 from cantle.store.database import Database
@@ -33,13 +34,14 @@ DRAIN_S = 30.0
 )
 @click.version_option(__version__, prog_name="cantle-keeper", message="%(prog)s %(version)s")
 def keeper(config_files: tuple[str, ...]) -> None:
-    """Deliver events, end what is overdue, give back what has expired, tidy up.
+    """Deliver events, publish devices in Placement, end what is overdue, give back what has expired, tidy up.
 
     Run one or several on one database: each piece of work is done by one of them. SIGTERM ends it after the call under way.
     """
     conf = conf_files.read(*((list(config_files), []) if config_files else conf_files.usual_places()))
     url = conf_api.database_url(conf)
     outlets, receivers, ages = conf_keeper.outlets(conf), conf_keeper.receivers(conf), conf_keeper.ages(conf)
+    publishing = conf_placement.publishing(conf)
     logs.configure(as_json=conf.use_json, level="DEBUG" if conf.debug else "INFO")
     with contextlib.ExitStack() as stack:
         parts = Parts()
@@ -52,6 +54,8 @@ def keeper(config_files: tuple[str, ...]) -> None:
         parts.start("keeper", Keeper(database, stop=parts.stop, ages=ages).run)
         for receiver in receivers:
             parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
+        if publishing is not None:
+            parts.start("placement", publishing.publisher(database, parts.stop).run)
         told = ", ".join(str(receiver.channel) for receiver in receivers) or "nobody"
         click.echo(f"cantle-keeper is at work on {database.where}; told of events: {told}")
         sys.stdout.flush()

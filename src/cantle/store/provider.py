@@ -64,7 +64,7 @@ _HOSTS = select(
     placement_hosts.c.attempts,
     (placement_hosts.c.due_at <= database_now()).label("due"),
     _OPEN.label("open"),
-).select_from(hosts.outerjoin(placement_hosts, placement_hosts.c.host_id == hosts.c.id))
+).select_from(hosts.outerjoin(placement_hosts, placement_hosts.c.host_id == hosts.c.id)).order_by(hosts.c.id)
 _LEFT = select(
     placement_hosts.c.host_id, placement_hosts.c.hostname, (placement_hosts.c.due_at <= database_now()).label("due")
 ).where(~select(hosts.c.id).where(hosts.c.id == placement_hosts.c.host_id).exists(), _OPEN)

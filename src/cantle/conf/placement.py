@@ -1,0 +1,113 @@
+"""``[placement]``: how to reach OpenStack Placement, and what to publish there. Without a way to log in nothing is published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from oslo_config import cfg
+
+from cantle.conf.values import read
+from cantle.errors import BadConfig
+from cantle.keeper.placement import Publishing
+from cantle.keeper.placement_host import Settings
+from cantle.placement.wanted import Rules
+
+GROUP = "placement"
+
+OPTIONS = (
+    cfg.DictOpt(
+        "provider_names",
+        default={},
+        help="What the provider of a host's compute node is called, where it is neither the host's name nor its short or qualified form: "
+        "host:provider, separated by commas.",
+    ),
+    cfg.StrOpt(
+        "host_domain",
+        default="",
+        help="The domain of hosts whose agents report short names, if their compute nodes have qualified ones: example.org.",
+    ),
+    cfg.IntOpt(
+        "vgpu_max_unit",
+        default=1,
+        min=1,
+        help="The most vGPUs (resource class VGPU) one request group may take of one card. More than 1 only where every enabled type "
+        "allows several in one guest.",
+    ),
+    cfg.IntOpt(
+        "missing_grace",
+        default=86400,
+        min=0,
+        help="Seconds for which a device that its host does not name any more stays in Placement, all of it reserved.",
+    ),
+)
+
+#: Seconds for each call; a keeper's claim is much longer.
+_TIMEOUT = 30
+
+
+def settings(conf: cfg.ConfigOpts) -> Settings:
+    """What to publish.
+
+    :raises BadConfig: ``bad-option``.
+    """
+    group = read(conf, GROUP, OPTIONS)
+    return Settings(
+        rules=Rules(vgpu_max_unit=group.vgpu_max_unit),
+        names=dict(group.provider_names),
+        domain=group.host_domain.strip("."),
+        missing_grace_s=float(group.missing_grace),
+    )
+
+
+def publishing(conf: cfg.ConfigOpts) -> Publishing | None:
+    """What is published and how; None where nothing is.
+
+    :raises BadConfig: ``bad-option``, ``keystone-not-installed``.
+    """
+    made = client(conf)
+    return None if made is None else Publishing(made, settings(conf))
+
+
+def client(conf: cfg.ConfigOpts) -> Any:
+    """A `cantle.placement.client.PlacementClient` for one thread; None where ``[placement]`` names no way to log in.
+
+    :raises BadConfig: ``bad-option``, ``keystone-not-installed``.
+    """
+    loading = _loading(conf)
+    if loading is None:
+        return None
+    from keystoneauth1.exceptions import ClientException  # noqa: PLC0415 (an extra)
+
+    from cantle.placement.client import PlacementClient  # noqa: PLC0415 (needs the extra)
+
+    try:
+        auth = loading.load_auth_from_conf_options(conf, GROUP)
+        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+        adapter = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
+    except (ClientException, cfg.Error, ValueError, TypeError) as error:
+        raise BadConfig("bad-option", f"[placement] cannot be used to log in: {error}.") from error
+    return PlacementClient(adapter)
+
+
+def _loading(conf: cfg.ConfigOpts) -> Any:
+    """``keystoneauth1.loading`` with its options registered, if ``[placement]`` says how to log in; else None."""
+    if GROUP not in conf.list_all_sections():
+        return None
+    try:
+        from keystoneauth1 import loading  # noqa: PLC0415 (an extra)
+    except ImportError as error:
+        raise BadConfig(
+            "keystone-not-installed", f"[placement] needs 'cantle[openstack]' installed ({error})."
+        ) from error
+    loading.register_auth_conf_options(conf, GROUP)
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_adapter_conf_options(conf, GROUP, include_deprecated=False)
+    conf.set_default("service_type", "placement", group=GROUP)
+    conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
+    conf.set_default("timeout", _TIMEOUT, group=GROUP)
+    return loading if conf.placement.auth_section or conf.placement.auth_type else None
+
+
+def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+    """For oslo.config's sample generator."""
+    return [(GROUP, list(OPTIONS))]

@@ -1,0 +1,140 @@
+"""One host between the database and Placement: what it shall have there, read off the database; and what came of an attempt, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection
+
+from cantle.errors import CantleError
+from cantle.model.device import Health
+from cantle.model.provider import Node
+from cantle.placement.sync import HostTree, Outcome
+from cantle.placement.wanted import Part, Rules, wanted
+from cantle.store import provider as store
+from cantle.store.database import Database
+from cantle.store.service import why_not
+from cantle.store.types import Record as Row
+
+#: Something to do in a transaction that holds the claim.
+Work = Callable[[Connection], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What ``[placement]`` says.
+
+    :param names: by host name, what its provider is called, where it has not the host's name.
+    :param domain: what makes a short host name a qualified one; "" for nothing.
+    :param missing_grace_s: for how long a device that its host does not name any more is kept in Placement, all reserved.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    names: Mapping[str, str] = field(default_factory=dict)
+    domain: str = ""
+    missing_grace_s: float = 86400.0
+
+    def names_of(self, hostname: str) -> tuple[str, ...]:
+        """What the provider of a host may be called: what was said, else the qualified name, else the short one (LP 2139369)."""
+        if hostname in self.names:
+            return (self.names[hostname],)
+        short = hostname.partition(".")[0]
+        if short != hostname:
+            return hostname, short
+        return (f"{hostname}.{self.domain}", hostname) if self.domain else (hostname,)
+
+
+@dataclass(frozen=True, slots=True)
+class HostWork:
+    """What a `Sync` needs, and the names of providers that wait for a lease of ours to end."""
+
+    tree: HostTree
+    leaving: Sequence[str] = ()
+
+
+def wanted_of(
+    db: Database, host_id: int, hostname: str, state: Row, settings: Settings, *, look: bool, pure: bool = False
+) -> HostWork:
+    """What a host shall have, as the database is now.
+
+    :param pure: write nothing, for somebody who only asks.
+    """
+    with db.read() as connection:
+        rows = store.parts(connection, host_id)
+        remembered = store.records(connection, host_id, settings.missing_grace_s)
+    if not pure:
+        _mark_missing(db, rows, remembered)
+    parts = [_part(row, vanished=row.rp_uuid in remembered and remembered[row.rp_uuid][2]) for row in rows]
+    records = {uuid: record for uuid, (record, _missing, _vanished) in remembered.items()}
+    shall = wanted(parts, records, settings.rules)
+    root = Node(state.root_uuid, state.root_name, None, 0) if state.root_uuid else None
+    tree = HostTree(hostname, settings.names_of(hostname), root, shall, records, look)
+    leaving = [
+        one.name for part in parts if (one := shall.get(part.uuid)) and not one.gone and part.lent > part.offered
+    ]
+    return HostWork(tree, leaving)
+
+
+def _mark_missing(db: Database, rows: Sequence[Row], remembered: Mapping[str, tuple[object, bool, bool]]) -> None:
+    """Begin or end the grace of devices that went missing or came back. It runs by the database's clock."""
+    gone = {row.rp_uuid for row in rows if row.health == Health.MISSING}
+    begin = sorted(uuid for uuid, (_record, missing, _vanished) in remembered.items() if uuid in gone and not missing)
+    end = sorted(uuid for uuid, (_record, missing, _vanished) in remembered.items() if uuid not in gone and missing)
+    if begin or end:
+        db.run(lambda connection: store.mark_missing(connection, begin, end))
+
+
+def _part(row: Row, *, vanished: bool) -> Part:
+    return Part(
+        uuid=row.rp_uuid,
+        name=row.name,
+        resource_class=row.resource_class,
+        traits=frozenset(row.traits),
+        offered=row.total,
+        lent=row.used,
+        held_back=row.held_back,
+        out_of_service=why_not(row),
+        vanished=vanished and row.health == Health.MISSING,
+        # Nova's libvirt driver names the parent of a mediated device by a PCI address, and has no other way (openstack-stack, 3).
+        attachable=row.control_path_type != "PARENT",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """What came of an attempt.
+
+    :param looked: the tree was read.
+    :param error: what ended the attempt.
+    :param leaving: providers that wait for a lease of ours to end.
+    """
+
+    outcome: Outcome
+    looked: bool
+    error: CantleError | None = None
+    leaving: Sequence[str] = ()
+
+    @property
+    def first_error(self) -> CantleError | None:
+        """What went wrong; of several, one."""
+        return self.error or next(iter(self.outcome.problems.values()), None)
+
+    @property
+    def problem(self) -> str | None:
+        """What went wrong, in words."""
+        first, more = self.first_error, len(self.outcome.problems) - 1
+        if first is None:
+            return None
+        return f"{first.message} And {more} more." if more > 0 else first.message
+
+    @property
+    def waiting(self) -> str | None:
+        """What waits for somebody to let go of it."""
+        names = sorted({*self.outcome.retiring, *self.leaving})
+        return f"retiring: {', '.join(names)}" if names else None
+
+    @property
+    def notes(self) -> str | None:
+        """What an operator should know of the tree."""
+        return None
