@@ -15,7 +15,7 @@ _TAIL = 400
 
 
 class Ran(NamedTuple):
-    """What a tool came to: its exit status, and the end of what it said (on standard error, else on standard output)."""
+    """What a tool came to: its exit status, and the end of what it said (on standard error, else on standard output), in one line."""
 
     status: int
     words: str
@@ -44,4 +44,5 @@ def run(argv: Sequence[str], seconds: float) -> Ran:
         raise HostError("tool-not-run", f"{name} did not end within {seconds:g} s") from error
     except OSError as error:
         raise HostError("tool-not-run", f"{tool} does not run: {error.strerror}", errno=error.errno) from error
-    return Ran(done.returncode, (done.stderr or done.stdout).strip()[-_TAIL:])
+    lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
+    return Ran(done.returncode, "; ".join(filter(None, lines))[-_TAIL:])
