@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from sqlalchemy import Connection
 from cantle.errors import CantleError
 from cantle.model.device import Health
 from cantle.model.provider import Node
+from cantle.placement.overlap import lent, withheld
 from cantle.placement.sync import HostTree, Outcome
 from cantle.placement.wanted import Part, Rules, wanted
 from cantle.store import provider as store
@@ -69,7 +71,17 @@ def wanted_of(
     records = {uuid: record for uuid, (record, _missing, _vanished) in remembered.items()}
     shall = wanted(parts, records, settings.rules)
     root = Node(state.root_uuid, state.root_name, None, 0) if state.root_uuid else None
-    tree = HostTree(hostname, settings.names_of(hostname), root, shall, records, look)
+    placed = [(part, row.device_address) for part, row in zip(parts, rows, strict=True)]
+    tree = HostTree(
+        hostname,
+        settings.names_of(hostname),
+        root,
+        shall,
+        records,
+        look,
+        overlap=json.loads(state.notes) if state.notes else {},
+        collide=lambda found, theirs: withheld(placed, lent(found, theirs)),
+    )
     leaving = [
         one.name for part in parts if (one := shall.get(part.uuid)) and not one.gone and part.lent > part.offered
     ]
@@ -130,11 +142,12 @@ class Published:
 
     @property
     def waiting(self) -> str | None:
-        """What waits for somebody to let go of it."""
+        """What waits for somebody to let go of it, or for an operator."""
         names = sorted({*self.outcome.retiring, *self.leaving})
-        return f"retiring: {', '.join(names)}" if names else None
+        retiring = [f"retiring: {', '.join(names)}"] if names else []
+        return "; ".join([*retiring, *sorted(set(self.outcome.overlap.values()))]) or None
 
     @property
     def notes(self) -> str | None:
-        """What an operator should know of the tree."""
-        return None
+        """JSON text of what is held back, since the compute service lends the same: uuid and words."""
+        return json.dumps(dict(self.outcome.overlap)) if self.outcome.overlap else None

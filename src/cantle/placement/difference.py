@@ -23,7 +23,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Give it its name and its parent."""
+    """Give it its parent."""
 
     parent: str
 
@@ -133,14 +133,14 @@ def _changed(wanted: Wanted, record: Record, actual: Provider, root: str, used: 
         )
         forms.append(form)
     theirs = actual.traits.difference(*(form.traits for form in record.forms))
-    steps, passing = _steps(actual, wanted, root, theirs | wanted.traits, inventories)
+    steps, passing = _steps(actual, root, theirs | wanted.traits, inventories)
     retiring = wanted.gone or bool(kept) or total > wanted.total
     before = replace(record, forms=_added(record.forms, *passing, *forms), unsure=bool(steps))
     return Difference(steps, before, tuple(forms), retiring)
 
 
 def _steps(
-    actual: Provider, wanted: Wanted, root: str, traits: frozenset[str], inventories: Mapping[str, Inventory]
+    actual: Provider, root: str, traits: frozenset[str], inventories: Mapping[str, Inventory]
 ) -> tuple[tuple[Step, ...], list[Form]]:
     """The writes, and what is there for a moment between them.
 
@@ -148,7 +148,7 @@ def _steps(
     """
     steps: list[Step] = []
     passing: list[Form] = []
-    if (actual.parent, actual.name) != (root, wanted.name):
+    if actual.parent != root:
         steps.append(Move(root))
     changed = inventories != actual.inventories
     if traits != actual.traits:

@@ -24,6 +24,7 @@ from cantle.placement.difference import (
     difference,
     needs_usages,
 )
+from cantle.placement.overlap import suspects
 
 if TYPE_CHECKING:
     from cantle.placement.client import PlacementClient  # needs an extra; whoever has a client has it
@@ -53,6 +54,8 @@ class HostTree:
     :param root: the root as it was last found; None if it never was.
     :param wanted: by uuid, everything it shall have, and what shall go that we remember.
     :param look: read the tree even if nothing changed here: others may have changed it there.
+    :param overlap: by uuid, what is held back since the compute service lends the same, as it was when the tree was last read.
+    :param collide: computes that anew from Nova's own providers in the tree, when it is read.
     """
 
     hostname: str
@@ -61,6 +64,8 @@ class HostTree:
     wanted: Mapping[str, Wanted]
     records: Mapping[str, Record]
     look: bool = False
+    overlap: Mapping[str, str] = field(default_factory=dict)
+    collide: Callable[[Node, Sequence[Provider]], Mapping[str, str]] | None = None
 
 
 @dataclass(slots=True)
@@ -68,12 +73,14 @@ class Outcome:
     """What came of it.
 
     :param others: providers in the host's tree that are not ours; None if the tree was not read.
+    :param overlap: by uuid, what is held back since the compute service lends the same.
     :param retiring: names of providers that wait for somebody to let go.
     :param problems: by name of the provider, what kept it from what it shall be.
     """
 
     root: Node | None = None
     others: list[Node] | None = None
+    overlap: Mapping[str, str] = field(default_factory=dict)
     retiring: list[str] = field(default_factory=list)
     problems: dict[str, CantleError] = field(default_factory=dict)
     written: int = 0
@@ -103,7 +110,7 @@ class Sync:
         self._placement = placement
         self._host = host
         self._ledger = ledger
-        self._outcome = Outcome(host.root)
+        self._outcome = Outcome(host.root, overlap=host.overlap)
         self._root = ""
         self._kept: set[str] = set()
 
@@ -159,6 +166,11 @@ class Sync:
         self._outcome.others = [
             node for node in tree.values() if node.uuid not in host.wanted and node.uuid != self._root
         ]
+        if host.collide is not None:
+            assert self._outcome.root is not None  # noqa: S101 - the tree has one
+            theirs = [self._look_into(node) for node in suspects(self._outcome.root, self._outcome.others)]
+            found = [one for one in theirs if one is not None]
+            self._outcome.overlap = host.collide(self._outcome.root, found)
         return {uuid: self._read(self._record(uuid), tree) for uuid in host.wanted}
 
     def _tree(self) -> dict[str, Node]:
@@ -204,6 +216,8 @@ class Sync:
 
     def _difference(self, uuid: str, record: Record, actual: Provider | None) -> Difference:
         wanted = self._host.wanted[uuid]
+        if wanted.withheld is None and uuid in self._outcome.overlap:
+            wanted = replace(wanted, withheld=self._outcome.overlap[uuid])
         usages = None
         if needs_usages(wanted, record, actual):
             assert actual is not None  # noqa: S101 - else nothing is needed
@@ -280,8 +294,8 @@ class Sync:
             return self._placement.create(uuid, wanted.name, step.parent)
         assert seen is not None  # noqa: S101 - a step before this one made or found it
         if isinstance(step, Move):
-            generation = self._placement.move(uuid, wanted.name, step.parent)
-            return replace(seen, name=wanted.name, parent=step.parent, generation=generation)
+            generation = self._placement.move(uuid, seen.name, step.parent)  # its name stays, whatever ours would be
+            return replace(seen, parent=step.parent, generation=generation)
         if isinstance(step, Delete):
             self._placement.delete(uuid)
             return None

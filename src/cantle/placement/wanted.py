@@ -48,16 +48,11 @@ class Rules:
     vgpu_max_unit: int = 1
 
 
-def wanted(
-    parts: Iterable[Part], records: Mapping[str, Record], rules: Rules, withheld: Mapping[str, str] | None = None
-) -> dict[str, Wanted]:
-    """What a host shall have in Placement, by uuid: a provider for each part, and an end for each that we remember and do not want.
-
-    :param withheld: by uuid, why a part is held back beyond its own state (an overlap with the compute service, in words).
-    """
+def wanted(parts: Iterable[Part], records: Mapping[str, Record], rules: Rules) -> dict[str, Wanted]:
+    """What a host shall have in Placement, by uuid: a provider for each part, and an end for each that we remember and do not want."""
     found: dict[str, Wanted] = {}
     for part in parts:
-        one = _provider(part, rules, (withheld or {}).get(part.uuid))
+        one = _provider(part, rules)
         if not one.gone or part.uuid in records:
             found[part.uuid] = one
     for uuid, record in records.items():
@@ -66,7 +61,7 @@ def wanted(
     return found
 
 
-def _provider(part: Part, rules: Rules, held_back: str | None) -> Wanted:
+def _provider(part: Part, rules: Rules) -> Wanted:
     unwanted = part.offered == 0 or part.vanished
     total = max(part.offered, part.lent)
     leaving = f"it is offered no more; {part.lent} still lent" if unwanted or part.lent > part.offered else None
@@ -78,7 +73,7 @@ def _provider(part: Part, rules: Rules, held_back: str | None) -> Wanted:
         max_unit=rules.vgpu_max_unit if part.resource_class == VGPU else total,
         traits=part.traits,
         reserved=min(total, part.held_back),
-        withheld=part.out_of_service or held_back or leaving,
+        withheld=part.out_of_service or leaving,
         gone=not part.attachable or (unwanted and part.lent == 0),
     )
 
