@@ -17,11 +17,26 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
+class Publication:
+    """How far a host's devices are published in OpenStack Placement.
+
+    ``synced_at`` is when everything was there as it should be. ``pending`` is what waits for somebody: for a guest to let go of a unit,
+    or for an operator. ``code`` and ``error`` are why the last attempt failed; it is tried again.
+    """
+
+    synced_at: dt.datetime | None = None
+    pending: str | None = None
+    code: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Host:
     """A host as the server remembers it.
 
     ``up`` is false when its agent was not heard from for `DOWN_AFTER_S` seconds of the database's clock. ``generation`` is that of
-    its desired state. ``problems`` are those of its last report, ours about that report included.
+    its desired state. ``problems`` are those of its last report, ours about that report included. ``placement`` is None where nothing
+    was ever published of it.
     """
 
     id: int
@@ -33,6 +48,7 @@ class Host:
     last_seen: dt.datetime | None = None
     agent_start: str | None = None
     problems: tuple[Problem, ...] = ()
+    placement: Publication | None = None
 
 
 def check_name(text: str) -> None:

@@ -17,11 +17,12 @@ from sqlalchemy import (
     update,
 )
 
-from cantle.model.host import DOWN_AFTER_S, Host
+from cantle.model.host import DOWN_AFTER_S, Host, Publication
 from cantle.model.page import Page
 from cantle.model.problem import Problem
 from cantle.store.paging import narrowed, window
 from cantle.store.prepared import Prepared
+from cantle.store.provider_tables import placement_hosts
 from cantle.store.tables import arqs, claims, deployables, devices, hosts
 from cantle.store.types import Record, database_now
 
@@ -36,7 +37,12 @@ _ALL = select(
     .where(devices.c.host_id == hosts.c.id)
     .scalar_subquery()
     .label("device_count"),
-)
+    placement_hosts.c.host_id.label("published"),
+    placement_hosts.c.synced_at,
+    placement_hosts.c.waiting,
+    placement_hosts.c.code,
+    placement_hosts.c.problem,
+).select_from(hosts.outerjoin(placement_hosts, placement_hosts.c.host_id == hosts.c.id))
 
 SORT_KEYS = {"hostname": hosts.c.hostname, "created_at": hosts.c.created_at}
 
@@ -149,4 +155,5 @@ def _host(row: Record) -> Host:
         last_seen=row.last_seen,
         agent_start=row.agent_start,
         problems=tuple(Problem(*problem) for problem in row.problems),
+        placement=None if row.published is None else Publication(row.synced_at, row.waiting, row.code, row.problem),
     )

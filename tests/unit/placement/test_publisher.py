@@ -19,6 +19,7 @@ from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, Host, bound, make_pro
 from cantle.engine.arq import delete_arqs_of_instance
 from cantle.engine.capacity import list_capacity
 from cantle.engine.device import list_devices, set_status
+from cantle.engine.host import list_hosts
 from cantle.engine.lease import create_lease, release_lease
 from cantle.keeper.placement import Publisher
 from cantle.keeper.placement_host import Settings
@@ -366,3 +367,21 @@ def replace_offer(device: Any, *, address: str | None = None, keep: bool = False
     """The device with nothing to offer, or at another address with what it has."""
     changed = {} if keep else {"deployables": ()}
     return msgspec.structs.replace(device, **changed, **({"address": address} if address else {}))
+
+
+def test_the_list_of_hosts_says_how_far_each_is_published(cloud: Cloud) -> None:
+    cloud.host.report(t4(4))
+    (host,) = list_hosts(cloud.db)
+    assert host.placement is None, "nothing was ever published"
+    cloud.placement.faults.always = 503
+    cloud.keeper().round()
+    (host,) = list_hosts(cloud.db)
+    assert host.placement is not None
+    assert (host.placement.synced_at, host.placement.code) == (None, "placement-away")
+    cloud.placement.faults.clear()
+    cloud.time_passes()
+    cloud.keeper().round()
+    (host,) = list_hosts(cloud.db)
+    assert host.placement is not None
+    assert (host.placement.pending, host.placement.code, host.placement.error) == (None, None, None)
+    assert host.placement.synced_at is not None

@@ -21,6 +21,15 @@ class HostQuery(collection.CollectionQuery, frozen=True, kw_only=True):
     up: bool | None = None
 
 
+class Publication(msgspec.Struct, frozen=True):
+    """How far a host is published in Placement; the words are those of :class:`cantle.model.host.Publication`."""
+
+    synced_at: str | None
+    pending: str | None
+    code: str | None
+    error: str | None
+
+
 class Shape(msgspec.Struct, frozen=True):
     """A host on the wire; the words are those of :class:`cantle.model.host.Host`."""
 
@@ -31,6 +40,7 @@ class Shape(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
     last_seen: str | None
     created_at: str | None
+    placement: Publication | None = None
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -53,6 +63,13 @@ def show(call: Call) -> Shape:
     return _shape(engine.get_host(call.db, call.params["host"]))
 
 
+def _publication(host: Host) -> Publication | None:
+    known = host.placement
+    if known is None:
+        return None
+    return Publication(stamp(known.synced_at), known.pending, known.code, known.error)
+
+
 def _shape(host: Host) -> Shape:
     return Shape(
         hostname=host.hostname,
@@ -62,4 +79,5 @@ def _shape(host: Host) -> Shape:
         problems=host.problems,
         last_seen=stamp(host.last_seen),
         created_at=stamp(host.created_at),
+        placement=_publication(host),
     )
