@@ -44,6 +44,8 @@ class DeviceReport(msgspec.Struct, frozen=True):
     report, as that intent has them. ``intent_tried`` is the version the agent last tried to apply; ``intent_code`` and
     ``intent_error`` say why that failed, and are None when it did not. ``plans`` has, by mode, what the agent would do to bring the
     card to that mode now.
+
+    ``labels`` are what the host's configuration says of the card (spec S2.3) and the tags of its whitelist.
     """
 
     address: str
@@ -66,6 +68,7 @@ class DeviceReport(msgspec.Struct, frozen=True):
     intent_code: str | None = None
     intent_error: str | None = None
     plans: dict[str, PlanReport] = {}
+    labels: dict[str, str] = {}
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -94,6 +97,10 @@ class InventoryReport(msgspec.Struct, frozen=True):
     ``machine`` is a hash of the machine's own id, never the id itself, which machine-id(5) asks to keep to oneself; ``boot`` is the
     kernel's id of this boot; ``starts`` counts the starts of the agent with this memory, this one included. ``clock`` is the host's time
     when the report was sent, in seconds since 1970; ``version`` is that of the agent's program.
+
+    ``generation`` is the highest generation of `cantle.wire.work.Work` that the host has followed, over all lives of its agent; 0 for
+    none. One that is ahead of the server's says that the server has forgotten something: its database was restored from a backup. Such
+    a host is frozen: see ``Work.confirmed``.
     """
 
     agent_start: str
@@ -105,6 +112,7 @@ class InventoryReport(msgspec.Struct, frozen=True):
     machine: str = ""
     boot: str = ""
     starts: int = 0
+    generation: int = 0
     clock: float | None = None
     version: str = ""
 

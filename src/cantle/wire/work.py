@@ -29,12 +29,18 @@ class Work(msgspec.Struct, frozen=True):
     about means: nothing changed while we waited.
 
     ``intents`` has what each device shall be, at most one entry per device. They come before the units: no unit of a device is made
-    ready before its intent is applied, and while one is not applied the server asks for no new unit of that device."""
+    ready before its intent is applied, and while one is not applied the server asks for no new unit of that device.
+
+    A host that has followed a higher generation than this one's is *frozen*: it prepares and removes nothing, says so in a condition of
+    its reports (``host-frozen``, with ``InventoryReport.generation``), and stays so over restarts and whatever generations come, until
+    a person has confirmed that it may go on. ``confirmed`` is the host's generation at which a person did that, 0 for never: a host that
+    froze at that one or an earlier goes on with this work. The server that takes the confirmation raises ``generation`` above it."""
 
     generation: int
     wanted: tuple[WantedHandle, ...] = ()
     unwanted: tuple[WantedHandle, ...] = ()
     intents: tuple[DeviceIntent, ...] = ()
+    confirmed: int = 0
     protocol: int = PROTOCOL
 
 
@@ -50,7 +56,8 @@ class Outcome(StrEnum):
 
 
 class HandleResult(msgspec.Struct, frozen=True):
-    """The outcome for one unit; ``code`` and ``message`` are given with ``failed``."""
+    """The outcome for one unit. ``code`` and ``message`` are given with ``failed``; with ``ready`` they say what a person should know of
+    a unit that is lent: ``guest-gone``, ``unit-not-in-guest``. Without them it is as it should be."""
 
     uuid: str
     outcome: Outcome
