@@ -3,7 +3,9 @@ the way of a change is named, and the card stays as it is."""
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ from tests.kernel.lab.machine import address
 
 GEFORCE, AUDIO = address("geforce"), address("geforce", 1)
 INSTINCT, FLEX = address("instinct"), address("flex")
+#: In the guest's own layer of the root, which is gone when it is switched off.
+BROKEN = Path("/etc/modprobe.d/broken.conf")
 FOREIGN = "99999999-2222-4333-8444-555555555555"
 
 
@@ -73,6 +77,31 @@ def test_a_mediated_device_of_somebody_else_keeps_the_card_as_it_is(world: World
     sysfs.until(lambda: sysfs.driver(T4) == "vfio-pci", "the agent tries again and succeeds")
     run("device", "intent", "clear", T4)
     assert sysfs.driver(T4) == "nvidia"
+
+
+@pytest.fixture
+def broken_modprobe() -> Iterator[None]:
+    """vfio-pci is not loaded, and the command that its configuration names for loading it fails."""
+    subprocess.run(["modprobe", "-r", "vfio-pci"], check=True)
+    BROKEN.write_text("install vfio-pci /bin/sh -c 'echo no luck today >&2; exit 3'\n")
+    yield
+    BROKEN.unlink(missing_ok=True)
+
+
+def test_a_modprobe_that_fails_is_told_with_its_words_and_the_card_stays_until_the_retry_succeeds(
+    world: World, broken_modprobe: None
+) -> None:
+    drivers = sysfs.PCI / "drivers"
+    assert not (drivers / "vfio-pci").exists()
+    told = refused("device", "set-mode", GEFORCE, "passthrough", "--timeout", "10")
+    assert "cannot load the module vfio-pci: modprobe ended with 1: " in told
+    assert "no luck today" in told
+    assert (sysfs.driver(GEFORCE), sysfs.driver(AUDIO)) == ("nvidia", "snd_hda_intel")
+    assert sysfs.text(sysfs.function(GEFORCE) / "driver_override") == "(null)"
+    BROKEN.unlink()
+    sysfs.until(lambda: sysfs.driver(GEFORCE) == "vfio-pci", "the agent tries again and succeeds")
+    run("device", "intent", "clear", GEFORCE)
+    assert (sysfs.driver(GEFORCE), sysfs.driver(AUDIO)) == ("nvidia", "snd_hda_intel")
 
 
 def test_cards_of_amd_and_intel_go_and_come_back(world: World) -> None:
