@@ -75,6 +75,17 @@ def _unfiltered(pairs: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [*plain, *zip(fields, values, strict=True)]
 
 
+def _choices(kind: type[msgspec.Struct], complaint: str) -> str:
+    """What would have been acceptable, where that can be listed."""
+    name = complaint.rpartition("`$.")[2].removesuffix("`")
+    for field in msgspec.structs.fields(kind):
+        if field.name == name:
+            schemas = msgspec.json.schema_components([field.type])[1].values()
+            choices = [str(choice) for schema in schemas for choice in schema.get("enum", [])]
+            return f" It is one of: {', '.join(choices)}." if choices else ""
+    return ""
+
+
 def _converted(arguments: dict[str, str], kind: type[msgspec.Struct]) -> Any:
     for name in arguments:
         if name not in kind.__struct_fields__:
@@ -85,7 +96,9 @@ def _converted(arguments: dict[str, str], kind: type[msgspec.Struct]) -> Any:
     try:
         converted = msgspec.convert(arguments, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise BadRequest("bad-argument", f"An argument is not acceptable: {error}.") from error
+        raise BadRequest(
+            "bad-argument", f"An argument is not acceptable: {error}.{_choices(kind, str(error))}"
+        ) from error
     for name, value in arguments.items():
         if getattr(converted, name) is None:  # msgspec takes the word for JSON's null, and the filter would be none
             raise BadRequest(

@@ -12,6 +12,7 @@ from cantle import errors
 from cantle.cli.client import Client, segment
 from cantle.cli.exit_codes import TimedOut
 from cantle.cli.wait import wait_for
+from cantle.model.uuids import canonical
 
 _SHORT = re.compile(r"[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
@@ -41,10 +42,11 @@ def locate(client: Client, wanted: str, host: str | None = None) -> str:
     host = host or named
     if host:
         return _path(host, address)
-    spelled = address.lower()
-    known = {wanted, spelled, f"0000:{spelled}" if _SHORT.fullmatch(spelled) else spelled}
-    rows = client.get("/v1/devices")["devices"]
-    found = [row for row in rows if row["uuid"] == wanted or row["address"] in known]
+    if canonical(wanted) is not None:
+        found = [client.get(f"/v1/devices/{segment(wanted)}")]
+    else:
+        spelled = f"0000:{address}" if _SHORT.fullmatch(address.lower()) else address
+        found = list(client.pages("/v1/devices", "devices", {"address": spelled, "fields": "hostname,address"}))
     if not found:
         raise errors.NotFound(
             "device-not-found", f"There is no device {wanted!r}. 'cantle device list' shows them all.", device=wanted

@@ -6,11 +6,13 @@ Every failure becomes one of ``cantle.errors``, whichever API it came from: the 
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
 import time
-from collections.abc import Mapping
+import uuid
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -18,6 +20,7 @@ import click
 
 from cantle import __version__, errors
 from cantle.cli import credentials
+from cantle.cli.progress import Progress
 
 DEFAULT_URL = "http://127.0.0.1:6666"
 
@@ -35,7 +38,7 @@ _BY_STATUS: dict[int, type[errors.CantleError]] = {
     406: errors.NotAcceptable,
     409: errors.Conflict,
     412: errors.PreconditionFailed,
-    422: errors.BadRequest,
+    422: errors.Unprocessable,
     423: errors.Locked,
     428: errors.PreconditionRequired,
     502: errors.Unavailable,
@@ -49,13 +52,19 @@ class Client:
 
     :param url: ``http://host:port`` or ``https://…``, a path prefix included where the API is mounted below one.
     :param verbose: whether each request is told on standard error; its token is not.
-    :param token: sent with each request.
+    :param token: sent with each request, or ``proof``: what else says who asks, looked up anew for each request.
     :param ca_file: certificates to trust in place of the system's.
     :raises BadRequest: ``bad-url``. :raises BadConfig: ``ca-file-unusable``.
     """
 
     def __init__(
-        self, url: str, *, verbose: bool = False, token: str | None = None, ca_file: str | None = None
+        self,
+        url: str,
+        *,
+        verbose: bool = False,
+        token: str | None = None,
+        proof: Callable[[], Mapping[str, str]] | None = None,
+        ca_file: str | None = None,
     ) -> None:
         try:
             parts = urlsplit(url)
@@ -67,7 +76,7 @@ class Client:
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
         self._verbose = verbose
-        self._token = token
+        self._proof = proof or (lambda: {} if token is None else {"Authorization": f"Bearer {token}"})
         if parts.scheme == "https":
             self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
                 parts.hostname, port, timeout=TIMEOUT, context=_trust(ca_file)
@@ -80,9 +89,35 @@ class Client:
         asked = {key: value for key, value in (query or {}).items() if value is not None}
         return self._request("GET", path + (f"?{urlencode(asked)}" if asked else ""), wait=wait)
 
+    def pages(self, path: str, name: str, query: Mapping[str, object] | None = None) -> Iterator[dict[str, Any]]:
+        """The items of a collection of ours, page after page as they are used.
+
+        :param name: of the list in an answer: ``devices``.
+        """
+        asked = {key: value for key, value in (query or {}).items() if value is not None}
+        following: str | None = urlencode(asked)
+        while following is not None:
+            answer = self._request("GET", path + (f"?{following}" if following else ""))
+            yield from answer[name]
+            links = answer.get(f"{name}_links") or []
+            # Only what was asked, not where: the server may know itself under another address than we do.
+            following = urlsplit(links[0]["href"]).query if links else None
+
     def post(self, path: str, body: object = None) -> Any:
         """The answer's JSON, None for an empty one."""
         return self._request("POST", path, body)
+
+    def create(self, path: str, body: object) -> Any:
+        """The answer's JSON. Where the answer is lost on its way the request is sent once more, under the same Idempotency-Key, so that
+        nothing is made twice."""
+        extra = {"Idempotency-Key": str(uuid.uuid4())}
+        try:
+            return self._request("POST", path, body, extra=extra)
+        except errors.Unavailable as error:
+            lost = isinstance(error.__cause__, (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected))
+            if not lost:
+                raise
+            return self._request("POST", path, body, extra=extra)
 
     def put(self, path: str, body: object, headers: Mapping[str, str]) -> Any:
         """The answer's JSON."""
@@ -103,7 +138,7 @@ class Client:
             "Accept": "application/json",
             "User-Agent": f"cantle/{__version__}",
             "OpenStack-API-Version": "accelerator 2.3",
-            **({} if self._token is None else {"Authorization": f"Bearer {self._token}"}),
+            **self._proof(),
             **(extra or {}),
         }
         content = None if body is None else json.dumps(body).encode()
@@ -112,9 +147,10 @@ class Client:
         started = time.monotonic()
         try:
             self._set_timeout(TIMEOUT + wait)
-            self._connection.request(method, self._prefix + path, content, headers)
-            response = self._connection.getresponse()
-            answer = response.read()
+            with Progress(f"Waiting for {self.url}") if not wait else contextlib.nullcontext():
+                self._connection.request(method, self._prefix + path, content, headers)
+                response = self._connection.getresponse()
+                answer = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise self._away(error) from error
@@ -157,15 +193,19 @@ class Client:
 
 
 def connect() -> Client:
-    """A client for the server that the running command's ``--url`` or CANTLE_URL names; closed when the command ends."""
+    """A client for the server that the running command's ``--url`` or CANTLE_URL names, or a cloud's catalog; closed when the command
+    ends. Who asks is said by a token of ours where there is one, else by the cloud's Keystone where one is named."""
     context = click.get_current_context()
     options = context.find_root().params
-    client = Client(
-        options.get("url") or DEFAULT_URL,
-        verbose=bool(options.get("verbose")),
-        token=credentials.find(options.get("token_file")),
-        ca_file=options.get("ca_file"),
-    )
+    url, verbose, ca_file = options.get("url"), bool(options.get("verbose")), options.get("ca_file")
+    token = credentials.find(options.get("token_file"))
+    if token is None and credentials.cloud_is_named(options.get("os_cloud")):
+        from cantle.cli import cloud  # noqa: PLC0415 - an extra, and slow to load
+
+        found = cloud.find(options.get("os_cloud"), url)
+        client = Client(found.url, verbose=verbose, proof=found.proof, ca_file=ca_file or found.ca_file)
+    else:
+        client = Client(url or DEFAULT_URL, verbose=verbose, token=token, ca_file=ca_file)
     context.call_on_close(client.close)
     return client
 
@@ -186,9 +226,12 @@ def segment(text: str) -> str:
     """A name or uuid as one segment of a path, whatever it holds.
 
     :raises click.UsageError: it is empty, as of a variable that is not set: the path would be that of the whole list.
+    :raises NotFound: ``no-such-name``: nothing of ours has a slash in its name, and servers differ in what they make of one.
     """
     if not text:
         raise click.UsageError("The name or uuid is empty.")
+    if "/" in text:
+        raise errors.NotFound("no-such-name", f"There is nothing named {text!r}: no name or uuid has a slash in it.")
     return quote(text, safe="")
 
 

@@ -14,6 +14,15 @@ VARIABLE = "CANTLE_TOKEN"
 LARGEST = 4096
 
 
+#: Each of them says that there is a cloud with Keystone, as for OpenStack's own commands.
+CLOUD_VARIABLES = ("OS_CLOUD", "OS_AUTH_URL")
+
+
+def cloud_is_named(cloud: str | None) -> bool:
+    """Whether ``--os-cloud`` or the environment names a cloud with Keystone."""
+    return bool(cloud) or any(os.environ.get(variable) for variable in CLOUD_VARIABLES)
+
+
 def find(file: str | None, variable: str = VARIABLE) -> str | None:
     """The token: that in ``file`` if there is one, else that of the environment's ``variable``; None for neither.
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import click
 
 from cantle.cli.client import connect, segment
-from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.output import fields, list_options, output_options, print_record, print_rows
 
-COLUMNS = ("uuid", "name", "num_accelerators")
-WIDE = ("uuid", "name", "num_accelerators", "rp_uuid", "driver_name", "device_id", "attributes_list")
+COLUMNS = ("uuid", "hostname", "device_address", "resource_class", "total", "used", "reason")
+WIDE = ("uuid", "name", *COLUMNS[1:-1], "in_service", "rp_uuid", "driver_name", "traits", "reason")
 
 
 @click.group(no_args_is_help=True)
@@ -20,17 +17,29 @@ def deployable() -> None:
 
 
 @deployable.command("list")
-@output_options
-def list_(fmt: str, chosen: tuple[str, ...]) -> None:
-    """List deployables: name (host and device address), and how many units the host can deliver.
+@click.option("--host", help="Only deployables of this host.")
+@click.option("--class", "resource_class", metavar="CLASS", help="Only those of this resource class, for example VGPU.")
+@list_options
+def list_(
+    *,
+    host: str | None,
+    resource_class: str | None,
+    fmt: str,
+    chosen: tuple[str, ...],
+    order: str | None,
+    most: int | None,
+) -> None:
+    """List deployables: where each is, its resource class, and how many units it has and has lent.
 
     \b
     Examples:
       cantle deployable list
-      cantle deployable list -o json
+      cantle deployable list --class VGPU -o json
     """
-    rows = [_read(row) for row in connect().get("/v2/deployables")["deployables"]]
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No deployables: no host offers anything yet.")
+    query = {"hostname": host, "resource_class": resource_class, "fields": fields(fmt, chosen, COLUMNS, WIDE, order)}
+    rows = connect().pages("/v1/deployables", "deployables", query)
+    empty = "No deployables: no host offers anything yet."
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 
 @deployable.command("show")
@@ -43,11 +52,4 @@ def show(uuid: str, fmt: str, chosen: tuple[str, ...]) -> None:
     Example:
       cantle deployable show 6a2b1f0e-8f1c-4f4e-9d3a-0a4c6b1d2e3f
     """
-    record = _read(connect().get(f"/v2/deployables/{segment(uuid)}"))
-    print_record(record, fmt, columns=[name for name in record if name != "links"], chosen=chosen)
-
-
-def _read(row: dict[str, Any]) -> dict[str, Any]:
-    """The API's row with its attributes unpacked: they travel as JSON text inside JSON (contract section 1.5)."""
-    packed = row.get("attributes_list")
-    return {**row, "attributes_list": json.loads(packed)} if isinstance(packed, str) else row
+    print_record(connect().get(f"/v1/deployables/{segment(uuid)}"), fmt, chosen=chosen)

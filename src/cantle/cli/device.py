@@ -7,7 +7,7 @@ import click
 from cantle.cli.card import locate, readable
 from cantle.cli.client import connect
 from cantle.cli.intent import intent
-from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.output import fields, list_options, output_options, print_record, print_rows
 from cantle.cli.set_mode import set_mode
 
 COLUMNS = ("hostname", "address", "model", "mode", "health", "reason")
@@ -38,18 +38,34 @@ def device() -> None:
 @device.command("list")
 @click.option("--host", help="Only cards of this host.")
 @click.option("--type", "kind", help="Only cards of this type, for example GPU.")
-@output_options
-def list_(host: str | None, kind: str | None, fmt: str, chosen: tuple[str, ...]) -> None:
+@click.option("--mode", help="Only cards in this mode, for example mdev.")
+@click.option("--health", help="Only cards in this health, for example failed.")
+@list_options
+def list_(
+    *,
+    host: str | None,
+    kind: str | None,
+    mode: str | None,
+    health: str | None,
+    fmt: str,
+    chosen: tuple[str, ...],
+    order: str | None,
+    most: int | None,
+) -> None:
     """List cards, lendable or not, with the reason where one is not.
 
     \b
     Examples:
       cantle device list
       cantle device list --host gpu1 -o wide
+      cantle device list --health failed --sort hostname
       cantle device list -c uuid -c address -o value
     """
-    rows = connect().get("/v1/devices", {"hostname": host, "type": kind})["devices"]
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No devices: no host has reported one yet.")
+    query = {"hostname": host, "type": kind, "mode": mode, "health": health}
+    query["fields"] = fields(fmt, chosen, COLUMNS, WIDE, order)
+    rows = connect().pages("/v1/devices", "devices", query)
+    empty = "No devices: no host has reported one yet."
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 
 @device.command("show")

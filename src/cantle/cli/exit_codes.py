@@ -54,6 +54,7 @@ _BY_ERROR: tuple[tuple[type[errors.CantleError], ExitCode], ...] = (
     (errors.Conflict, ExitCode.CONFLICT),
     (errors.PreconditionFailed, ExitCode.CONFLICT),
     (errors.PreconditionRequired, ExitCode.CONFLICT),
+    (errors.Unprocessable, ExitCode.USAGE),
     (errors.Locked, ExitCode.CONFLICT),
     (errors.Unavailable, ExitCode.UNAVAILABLE),
 )

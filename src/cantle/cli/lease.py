@@ -9,7 +9,7 @@ import click
 
 from cantle import errors
 from cantle.cli.client import Client, connect, segment
-from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.output import list_options, output_options, print_record, print_rows
 from cantle.cli.wait import wait_for
 
 COLUMNS = ("uuid", "state", "profile_name", "hostname", "workload")
@@ -62,7 +62,7 @@ def create(
     """
     client = connect()
     body = {"profile": profile, "host": host, "count": count, "workload": workload, "expires_at": expires_at}
-    made = client.post("/v1/leases", {key: value for key, value in body.items() if value is not None})
+    made = client.create("/v1/leases", {key: value for key, value in body.items() if value is not None})
     if wait:
         made = _until(client, made["uuid"], ("active", "failed", "released"), timeout, "become active")
     _print(made, fmt, chosen)
@@ -76,17 +76,37 @@ def create(
 
 @lease.command("list")
 @click.option("--all", "everything", is_flag=True, help="Released ones too.")
-@output_options
-def list_(everything: bool, fmt: str, chosen: tuple[str, ...]) -> None:
+@click.option("--host", help="Only leases of this host.")
+@click.option("--workload", help="Only leases of this workload.")
+@click.option("--profile", help="Only leases of this profile.")
+@list_options
+def list_(
+    *,
+    everything: bool,
+    host: str | None,
+    workload: str | None,
+    profile: str | None,
+    fmt: str,
+    chosen: tuple[str, ...],
+    order: str | None,
+    most: int | None,
+) -> None:
     """List leases.
 
     \b
     Examples:
       cantle lease list
+      cantle lease list --workload vm1 -c uuid -o value
       cantle lease list --all -o json
     """
-    rows = connect().get("/v1/leases", {"include_released": "true" if everything else None})["leases"]
-    print_rows([_short(row, fmt) for row in rows], COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No leases.")
+    query = {
+        "include_released": "true" if everything else None,
+        "hostname": host,
+        "workload": workload,
+        "profile_name": profile,
+    }
+    rows = (_short(row, fmt) for row in connect().pages("/v1/leases", "leases", query))
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty="No leases.")
 
 
 @lease.command("show")

@@ -28,6 +28,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("profile", "profile", "Device profiles: flavors for devices."),
     ("lease", "lease", "Borrow accelerators for a workload, and give them back."),
     ("arq", "arq", "Accelerator requests: one accelerator for one instance."),
+    ("events", "event", "What Nova and the webhook were told."),
     ("token", "token", "Who may call, where there is no Keystone."),
     ("explain-error", "explain_error", "What an error code means and what to do about it."),
 )
@@ -47,14 +48,15 @@ class LazyGroup(click.Group):
         return [name for name, _, _ in COMMANDS]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        """The command, from the module named as it; None when there is none."""
+        """The command, from its module; None when there is none."""
         wanted = ALIASES.get(cmd_name, cmd_name)
         module = next((module for name, module, _ in COMMANDS if name == wanted), None)
         if module is None:
             return None
-        command = getattr(importlib.import_module(f"cantle.cli.{module}"), module)
+        name = wanted.replace("-", "_")
+        command = getattr(importlib.import_module(f"cantle.cli.{module}"), name)
         if not isinstance(command, click.Command):
-            raise TypeError(f"cantle.cli.{module}.{module} is no command")
+            raise TypeError(f"cantle.cli.{module}.{name} is no command")
         return command
 
     def resolve_command(
@@ -81,11 +83,16 @@ class LazyGroup(click.Group):
     help="Holds the token. [default: what CANTLE_TOKEN says]",
 )
 @click.option(
+    "--os-cloud",
+    metavar="NAME",
+    help="A cloud of clouds.yaml, whose Keystone says who you are. [default: what OS_CLOUD or OS_AUTH_URL says]",
+)
+@click.option(
     "--ca-file", envvar="CANTLE_CA_FILE", metavar="FILE", help="Certificates to trust. [default: the system's]"
 )
 @click.option("-v", "--verbose", is_flag=True, help="Tell each request on standard error.")
 @click.version_option(__version__, prog_name="cantle", message="%(prog)s %(version)s")
-def cantle(url: str | None, token_file: str | None, ca_file: str | None, verbose: bool) -> None:
+def cantle(url: str | None, token_file: str | None, os_cloud: str | None, ca_file: str | None, verbose: bool) -> None:
     """Finds the accelerators of a private cloud, slices them, and lends the slices to guests.
 
     \b
@@ -97,7 +104,7 @@ def cantle(url: str | None, token_file: str | None, ca_file: str | None, verbose
 
     Exit codes and environment variables: docs/cli.md.
     """
-    del url, token_file, ca_file, verbose  # read from the context by cantle.cli.client.connect
+    del url, token_file, os_cloud, ca_file, verbose  # read from the context by cantle.cli.client.connect
 
 
 def main(args: Sequence[str] | None = None) -> None:

@@ -8,14 +8,16 @@ a device or a workload cannot repaint a terminal or pretend to be another one.
 from __future__ import annotations
 
 import datetime as dt
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
+from itertools import chain, islice
 from typing import IO, Any, TypeVar
 
 import click
+
+from cantle.cli.table import BLOCK, print_table
 
 FORMATS = ("table", "wide", "json", "yaml", "value")
 
@@ -24,6 +26,7 @@ _Command = TypeVar("_Command", bound=Callable[..., object])
 
 #: Control characters (C0, DEL, C1), line separators, zero-width and direction marks, lone surrogates, byte order mark.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_UNSAFE_INSIDE = re.compile(r"(?!\n)" + _UNSAFE.pattern)
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -48,6 +51,29 @@ def output_options(command: _Command) -> _Command:
     )(command)
 
 
+def list_options(command: _Command) -> _Command:
+    """`output_options`, and ``--sort`` and ``--limit``: parameters ``order`` (str or None) and ``most`` (int or None)."""
+    command = output_options(command)
+    command = click.option(
+        "--limit", "most", type=click.IntRange(min=1), metavar="N", help="Print at most so many rows."
+    )(command)
+    return click.option(
+        "--sort",
+        "order",
+        metavar="NAME[:desc]",
+        help="Sort by this column. All rows are read before the first is printed.",
+    )(command)
+
+
+def fields(
+    fmt: str, chosen: Sequence[str], columns: Sequence[str], wide: Sequence[str], order: str | None = None
+) -> str | None:
+    """What to ask the server for where not all is printed: the value of its ``fields=``; None for everything."""
+    if fmt in ("json", "yaml") or chosen or order:
+        return None
+    return ",".join(wide if fmt == "wide" else columns)
+
+
 def print_rows(
     rows: Iterable[Row],
     columns: Sequence[str],
@@ -55,34 +81,38 @@ def print_rows(
     *,
     wide: Sequence[str] | None = None,
     chosen: Sequence[str] | None = None,
+    order: str | None = None,
+    most: int | None = None,
     empty: str | None = None,
     out: IO[str] | None = None,
 ) -> None:
-    """Print rows of equal kind.
+    """Print rows of equal kind, as they come: a list of any length takes no more memory than its first thousand rows.
 
     ``table`` and ``value`` print ``columns``, ``wide`` prints the columns ``wide``; ``json`` and ``yaml`` print every
     field of a row. ``chosen`` names the fields to print instead, in any format. ``value`` has a tab between fields and no
     header.
 
     :param fmt: one of FORMATS.
+    :param order: the field to sort by, ``:desc`` behind it for the other way round; ``most``: how many rows at most.
     :param empty: said on standard error when a table has no rows ("No leases.").
-    :raises click.UsageError: ``chosen`` names a field that the rows do not have.
+    :raises click.UsageError: ``chosen`` or ``order`` names a field that the rows do not have.
     """
     out = out or sys.stdout
-    found = list(rows)
-    wanted = _columns(found, columns, fmt, wide, chosen)
+    left = iter(rows) if order is None else iter(_sorted(list(rows), order))
+    if most is not None:
+        left = islice(left, most)
+    first = list(islice(left, BLOCK))
+    wanted = _columns(first, columns, fmt, wide, chosen)
+    found = chain(first, left)
     if fmt in ("json", "yaml"):
-        picked = [_pick(row, wanted) if chosen else dict(row) for row in found]
-        _print_document(picked, fmt, out)
+        _print_list((_pick(row, wanted) if chosen else row for row in found), fmt, out)
     elif fmt == "value":
         for row in found:
             out.write("\t".join(text(row.get(name), machine=True) for name in wanted) + "\n")
     else:
-        if not found and empty:
+        if not first and empty:
             click.echo(empty, err=True)
-        _print_table(
-            [name.upper() for name in wanted], [[text(row.get(name)) for name in wanted] for row in found], out
-        )
+        print_table([name.upper() for name in wanted], ([text(row.get(name)) for name in wanted] for row in found), out)
 
 
 def print_record(
@@ -102,12 +132,12 @@ def print_record(
     every = list(record)
     wanted = _columns([record], columns or every, fmt, every, chosen)
     if fmt in ("json", "yaml"):
-        _print_document(_pick(record, wanted) if chosen else dict(record), fmt, out)
+        out.write(_document(_pick(record, wanted) if chosen else dict(record), fmt))
     elif fmt == "value":
         for name in wanted:
             out.write(text(record.get(name), machine=True) + "\n")
     else:
-        _print_table(["FIELD", "VALUE"], [[name, text(record.get(name))] for name in wanted], out)
+        print_table(["FIELD", "VALUE"], [[name, text(record.get(name))] for name in wanted], out)
 
 
 def text(value: object, *, machine: bool = False) -> str:
@@ -171,25 +201,54 @@ def _pick(row: Row, names: Sequence[str]) -> dict[str, object]:
     return {name: row.get(name) for name in names}
 
 
-def _print_document(value: object, fmt: str, out: IO[str]) -> None:
+def _sorted(rows: list[Row], order: str) -> list[Row]:
+    """By one field: numbers as such, all else as it is printed. What a row does not have comes last."""
+    name, _, direction = order.partition(":")
+    if direction not in ("", "asc", "desc"):
+        raise click.UsageError(f"--sort {safe(order)!r}: behind the column's name stands nothing, :asc or :desc.")
+    (wanted,) = _columns(rows, (), "value", None, [name])
+    having = [row for row in rows if row.get(wanted) is not None]
+
+    def key(row: Row) -> tuple[float, str]:
+        value = row[wanted]
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return (float(value), "") if is_number else (0.0, text(value))  # type: ignore[arg-type]
+
+    having.sort(key=key, reverse=direction == "desc")
+    return [*having, *(row for row in rows if row.get(wanted) is None)]
+
+
+def _print_list(values: Iterable[object], fmt: str, out: IO[str]) -> None:
+    """A JSON or YAML list, one value after the other."""
+    before = "[\n" if fmt == "json" else ""
+    count = 0
+    for value in values:
+        if fmt == "json":
+            out.write(before + _indented(_document(value, fmt)))
+            before = ",\n"
+        else:
+            out.write(_document([value], fmt))
+        count += 1
+    if count == 0:
+        out.write("[]\n")
+    elif fmt == "json":
+        out.write("\n]\n")
+
+
+def _indented(document: str) -> str:
+    return "  " + document.rstrip("\n").replace("\n", "\n  ")
+
+
+def _document(value: object, fmt: str) -> str:
     """JSON or YAML. What a terminal might obey is written as the format's own escapes, so a program reads it back."""
     if fmt == "json":
         import json  # noqa: PLC0415 - only what is asked for is loaded: start-up time
 
         document = json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n"
-        out.write(re.sub(r"(?!\n)" + _UNSAFE.pattern, lambda found: f"\\u{ord(found.group()):04x}", document))
-    else:
-        import yaml  # noqa: PLC0415
+        return _UNSAFE_INSIDE.sub(lambda found: f"\\u{ord(found.group()):04x}", document)
+    from cantle.cli import yaml_document  # noqa: PLC0415
 
-        class Dumper(yaml.SafeDumper):
-            """Quotes what only YAML 1.2 reads as a number: the vendor id ``1e36`` is a text and no power of ten."""
-
-        Dumper.add_implicit_resolver(
-            "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+[eE][-+]?\d+$"), list("-+0123456789")
-        )
-        ascii_only = _UNSAFE.search(_strings(value)) is not None
-        document = plain(value)
-        out.write(yaml.dump(document, Dumper=Dumper, sort_keys=False, allow_unicode=not ascii_only, width=100))
+    return yaml_document.dump(plain(value), ascii_only=_UNSAFE.search(_strings(value)) is not None)
 
 
 def _strings(value: object) -> str:
@@ -200,28 +259,3 @@ def _strings(value: object) -> str:
     if isinstance(found, list):
         return "".join(map(_strings, found))
     return found if isinstance(found, str) else ""
-
-
-def _print_table(headers: Sequence[str], rows: Sequence[Sequence[str]], out: IO[str]) -> None:
-    """Folded to the window on a terminal; elsewhere one line a row and nothing cut off."""
-    if out.isatty():
-        _print_for_terminal(headers, rows, out)
-        return
-    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
-    for row in [headers, *rows]:
-        out.write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
-
-
-def _print_for_terminal(headers: Sequence[str], rows: Sequence[Sequence[str]], out: IO[str]) -> None:
-    from rich.console import Console  # noqa: PLC0415 - a pipe or JSON does not pay for it
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
-    colour = not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
-    console = Console(file=out, color_system="auto" if colour else None, highlight=False, markup=False, emoji=False)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for header in headers:
-        table.add_column(header, overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console.print(table)

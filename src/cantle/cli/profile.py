@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import click
 
 from cantle import errors
 from cantle.cli.client import connect, segment
-from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.output import list_options, output_options, print_record, print_rows
 
 COLUMNS = ("name", "groups", "description")
 WIDE = ("uuid", *COLUMNS, "created_at")
@@ -58,12 +57,12 @@ def create(
         raise click.UsageError("A profile needs a name: cantle profile create NAME --group …")
     if not wanted.get("groups"):
         raise click.UsageError("A profile needs at least one group, for example --group resources:VGPU=1")
-    _print(connect().post("/v2/device_profiles", [wanted]), fmt, chosen)
+    print_record(connect().create("/v1/profiles", wanted), fmt, chosen=chosen)
 
 
 @profile.command("list")
-@output_options
-def list_(fmt: str, chosen: tuple[str, ...]) -> None:
+@list_options
+def list_(fmt: str, chosen: tuple[str, ...], order: str | None, most: int | None) -> None:
     """List profiles.
 
     \b
@@ -71,10 +70,9 @@ def list_(fmt: str, chosen: tuple[str, ...]) -> None:
       cantle profile list
       cantle profile list -c name -o value
     """
-    rows = connect().get("/v2/device_profiles")["device_profiles"]
-    print_rows(
-        rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No profiles. Make one with 'cantle profile create'."
-    )
+    rows = connect().pages("/v1/profiles", "profiles")
+    empty = "No profiles. Make one with 'cantle profile create'."
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 
 @profile.command("show")
@@ -88,7 +86,7 @@ def show(profile: str, fmt: str, chosen: tuple[str, ...]) -> None:
       cantle profile show gold
       cantle profile show gold -o yaml
     """
-    _print(connect().get(f"/v2/device_profiles/{segment(profile)}")["device_profile"], fmt, chosen)
+    print_record(connect().get(f"/v1/profiles/{segment(profile)}"), fmt, chosen=chosen)
 
 
 @profile.command("delete")
@@ -103,11 +101,7 @@ def delete(profiles: tuple[str, ...]) -> None:
     """
     client = connect()
     for name in profiles:
-        client.delete(f"/v2/device_profiles/{segment(name)}")
-
-
-def _print(record: dict[str, Any], fmt: str, chosen: Sequence[str]) -> None:
-    print_record(record, fmt, columns=[name for name in record if name != "links"], chosen=chosen)
+        client.delete(f"/v1/profiles/{segment(name)}")
 
 
 def _group(text: str) -> dict[str, str]:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
 
-import click
-
 from cantle import errors
 from cantle.cli.exit_codes import TimedOut
+from cantle.cli.progress import Progress
 
 #: Seconds one request asks the server to wait; a server may answer earlier.
 SLICE = 20.0
@@ -37,7 +35,7 @@ def wait_for(
     """
     deadline = time.monotonic() + seconds
     away: errors.Unavailable | None = None
-    with _Progress(f"Waiting for {what}") as progress:
+    with Progress(f"Waiting for {what}") as progress:
         while True:
             began = time.monotonic()
             left = deadline - began
@@ -59,30 +57,3 @@ def wait_for(
 
 def _pause(seconds: float, at_most: float) -> None:
     time.sleep(max(0.0, min(seconds, at_most)))
-
-
-class _Progress:
-    """One line on standard error that is rewritten in place, on a terminal only, and wiped at the end."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._started = time.monotonic()
-        self._shown = 0
-        self._on = sys.stderr.isatty()
-
-    def __enter__(self) -> _Progress:
-        self.show("")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._shown:
-            click.echo("\r" + " " * self._shown + "\r", nl=False, err=True)
-
-    def show(self, state: str) -> None:
-        """Rewrite the line with what is known now."""
-        if not self._on:
-            return
-        spent = time.monotonic() - self._started
-        line = f"{self._label} … {state} ({spent:.0f} s)" if state else f"{self._label} …"
-        click.echo("\r" + line.ljust(self._shown), nl=False, err=True)
-        self._shown = len(line)

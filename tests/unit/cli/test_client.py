@@ -123,7 +123,57 @@ def test_arguments_without_a_value_are_left_out_of_the_address(connect: Callable
 
 @given(st.text(min_size=1).filter(lambda text: not any("\ud800" <= one <= "\udfff" for one in text)))
 def test_a_name_stays_one_segment_of_the_path_whatever_it_holds(name: str) -> None:
-    assert not set(segment(name)) & set("/?# \n")
+    if "/" in name:
+        with pytest.raises(errors.NotFound):
+            segment(name)
+    else:
+        assert not set(segment(name)) & set("/?# \n")
+
+
+def test_a_name_with_a_slash_is_told_as_it_was_typed() -> None:
+    """It was asked for as ``a%2Fb``, and the server's complaint named that."""
+    with pytest.raises(errors.NotFound, match="named 'a/b'"):
+        segment("a/b")
+
+
+def test_a_lost_answer_to_a_creating_call_is_asked_for_again_under_the_same_key(connect: Callable[..., Client]) -> None:
+    """The server hangs up in place of its first answer; had the client made a new key, there would be two leases."""
+    keys: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer_the_second_time() -> None:
+            for number in range(2):
+                connection, _ = server.accept()
+                with connection, connection.makefile("rb") as lines:
+                    headers = [line.decode() for line in iter(lines.readline, b"\r\n")]
+                    keys.extend(line.partition(": ")[2] for line in headers if line.startswith("Idempotency-Key"))
+                    if number:
+                        connection.sendall(b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}")
+
+        thread = threading.Thread(target=answer_the_second_time)
+        thread.start()
+        assert connect(f"http://127.0.0.1:{server.getsockname()[1]}").create("/v1/leases", {"profile": "p"}) == {}
+        thread.join(20)
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+def test_a_list_is_read_page_after_page_and_no_further_than_it_is_used(connect: Callable[..., Client]) -> None:
+    asked: list[str] = []
+
+    def answer(request: Request) -> Answer:
+        asked.append(request.path)
+        page = len(asked)
+        # The server takes itself to be somewhere else: what counts is what to ask next.
+        links = [{"href": f"https://elsewhere.example/v1/devices?limit=2&marker=m{page}", "rel": "next"}]
+        content = {"devices": [{"uuid": f"{page}a"}, {"uuid": f"{page}b"}], "devices_links": links if page < 3 else []}
+        return Answer(200, json.dumps(content).encode())
+
+    with answering(answer) as url:
+        rows = connect(url).pages("/v1/devices", "devices", {"hostname": "h1", "type": None})
+        assert [next(rows)["uuid"] for _ in range(3)] == ["1a", "1b", "2a"]
+        assert asked == ["/v1/devices?hostname=h1", "/v1/devices?limit=2&marker=m1"]
+        assert [row["uuid"] for row in rows] == ["2b", "3a", "3b"]
 
 
 def test_an_answer_that_is_no_json_comes_from_no_cantle_server(connect: Callable[..., Client]) -> None:

@@ -20,42 +20,56 @@ from tests.unit.cli.commands import every_command
 from tests.unit.cli.serving import Done, Serving, serving
 
 from cantle.cli.main import run
+from cantle.cli.output import FORMATS
 from cantle.model.token import PATTERN
 
 GOLDEN = Path(__file__).parent / "golden"
 UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)")
 
+
+def every_way(step: str, column: str) -> tuple[str, ...]:
+    """The step in every format, and with one column in the formats for programs."""
+    return (
+        step,
+        *(f"{step} -o {fmt}" for fmt in FORMATS if fmt != "table"),
+        *(f"{step} -c {column} -o {fmt}" for fmt in FORMATS),
+    )
+
+
 #: In order; each step sees what the ones before it did. ``{lease}`` and the like stand for uuids that earlier steps made.
 DAY = (
-    "host list",
-    "host list -o wide",
-    "host list -o json",
-    "device list",
-    "device list -o wide",
-    "device list -o json",
-    "device list -o yaml",
-    "device list -o value",
+    *every_way("host list", "hostname"),
+    "host list --down",
+    *every_way("host show t4", "up"),
+    "host show nowhere",
+    *every_way("device list", "address"),
     "device list --host nowhere",
     "device list --type GPU -c address -c model -o value",
+    "device list --mode mdev -c address -o value",
+    "device list --health failed",
+    "device list --mode toast",
+    "device list --sort model:desc -c model -o value",
+    "device list --sort numa_node --limit 2 -c numa_node -c address",
+    "device list --sort colour",
+    "device list --sort model:up",
     "device list -c colour",
-    "device show 0000:af:00.0",
+    *every_way("device show 0000:af:00.0", "mode"),
     "device show t4/0000:AF:00.0 -o json",
+    "device show {t4}",
     "device show 0000:ff:00.0",
-    "device set-mode 0000:af:00.0 passthrough --plan",
+    *every_way("device set-mode 0000:af:00.0 passthrough --plan", "mode"),
     "device set-mode 0000:ff:00.0 passthrough",
     "device intent show 0000:af:00.0",
     "device intent clear 0000:af:00.0",
-    "deployable list",
-    "deployable list -o wide",
-    "deployable list -o json",
-    "deployable show {vgpus}",
-    "deployable show {vgpus} -o yaml",
+    *every_way("deployable list", "uuid"),
+    "deployable list --class VGPU -c hostname -c total -o value",
+    "deployable list --host nowhere",
+    *every_way("deployable show {vgpus}", "resource_class"),
     "deployable show 00000000-0000-4000-8000-000000000000",
-    "capacity",
-    "capacity -o wide",
-    "capacity -o json",
+    *every_way("capacity", "free"),
     "inventory --free -c resource_class -c free -o value",
+    "capacity --class VGPU --sort free:desc --limit 1",
     "capacity --host nowhere",
     "profile list",
     "profile create small --group resources:VGPU=1,trait:CUSTOM_NVIDIA_1EB8_T4_2B=required --description 'Two gigabytes.'",
@@ -64,13 +78,10 @@ DAY = (
     "profile create odd --group size=1",
     "profile create odd --group resources:VGPU",
     "profile create odd",
-    "profile list",
-    "profile list -o wide",
-    "profile list -o json",
-    "profile list -o yaml",
-    "profile show small",
-    "profile show small -o value -c groups",
+    *every_way("profile list", "name"),
+    *every_way("profile show small", "groups"),
     "profile show nothing",
+    "profile show a/b",
     "lease list",
     "lease create small --workload vm1 --wait",
     "lease create whole --wait -o json",
@@ -78,22 +89,23 @@ DAY = (
     "lease create nothing",
     "lease create small --host nowhere",
     "lease create small --count 0",
-    "lease list",
-    "lease list -o wide",
-    "lease list -o json",
+    *every_way("lease list", "state"),
     "lease list -o value -c state -c workload",
-    "lease show {lease}",
-    "lease show {lease} -o yaml",
+    "lease list --workload vm1 --profile small --host t4 -c state -o value",
+    "lease list --workload vm2",
+    *every_way("lease show {lease}", "state"),
     "lease show 00000000-0000-4000-8000-000000000000",
     "lease show one",
     "lease xml {lease}",
     "lease xml {whole}",
-    "arq list",
-    "arq list -o wide",
-    "arq list -o json",
-    "arq show {arq}",
-    "arq show {arq} -o json",
+    *every_way("arq list", "uuid"),
+    "arq list --state BindFailed",
+    "arq list --host t4 -c profile_name -o value",
+    *every_way("arq show {arq}", "state"),
     "arq show 00000000-0000-4000-8000-000000000000",
+    *every_way("events", "type"),
+    "events --open --type lease.active --channel webhook",
+    "events --type lease.lost",
     "capacity",
     "profile delete small",
     "lease release {lease} --wait",
@@ -107,6 +119,8 @@ DAY = (
     "profile delete small whole",
     "profile delete small",
     "profile list -o json",
+    "host invite gpu2",
+    "host invite gpu2 --expires-in 2d",
     "token list",
     "token create ci --role member --project lab --expires-in 30d",
     "token create ci --role member -c token -o value",
@@ -120,6 +134,9 @@ DAY = (
     "token list --all",
     "explain-error wait-timed-out",
     "explain-error wait-timed-ot",
+    "devise list",
+    "device lits",
+    "device list --hots x",
 )
 
 
@@ -154,7 +171,7 @@ def test_the_golden_files_are_exactly_those_of_the_day() -> None:
 def test_every_client_command_is_part_of_the_day() -> None:
     leaves = {path for path, command in every_command() if not hasattr(command, "commands")}
     shown = {path for path in leaves for step in DAY if step.startswith(path)}
-    of_this_host = {"scan", "serve", "agent run", "agent restore", "config check"}  # they have tests of their own
+    of_this_host = {"scan", "serve", "agent run", "agent join", "agent restore", "config check"}  # they have tests of their own
     assert leaves - shown == of_this_host
 
 
@@ -196,6 +213,8 @@ class Names:
         if "vgpus" not in self._known:
             rows = json.loads(perform(server, "capacity -o json").out)
             self._known["vgpus"] = next(row["deployable_uuid"] for row in rows if row["resource_class"] == "VGPU")
+            (t4,) = json.loads(perform(server, "device list --mode mdev -o json").out)
+            self._known["t4"] = t4["uuid"]
         for lease in json.loads(perform(server, "lease list -o json").out):
             self._known["lease" if lease["profile_name"] == "small" else "whole"] = lease["uuid"]
             if lease["profile_name"] == "small":

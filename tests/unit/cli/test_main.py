@@ -103,6 +103,7 @@ def test_the_leaves_of_the_error_tree_have_the_documented_exit_codes() -> None:
         "PreconditionRequired": "CONFLICT",
         "TooLarge": "FAILED",
         "UnsupportedMedia": "FAILED",
+        "Unprocessable": "USAGE",
         "Locked": "CONFLICT",
         "Unavailable": "UNAVAILABLE",
         "HostError": "FAILED",

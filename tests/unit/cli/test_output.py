@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import itertools
 import json
 import os
 import pty
 import subprocess
 import sys
 import unicodedata
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
@@ -20,6 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cantle.cli.output import FORMATS, print_record, print_rows, safe
+from cantle.cli.table import BLOCK, fitted
 
 
 class Colour(StrEnum):
@@ -190,3 +193,62 @@ def on_terminal(command: list[str], *, columns: int, **environment: str) -> str:
             os.close(ours)
     assert process.returncode == 0
     return b"".join(parts).decode()
+
+
+def test_rows_are_printed_as_they_come_and_never_held_all_at_once() -> None:
+    """Ten thousand rows: whoever makes them is never asked for more than a block ahead of what is printed."""
+    ahead: list[int] = []
+    out = io.StringIO()
+
+    def made() -> Iterator[dict[str, object]]:
+        for number in range(10_000):
+            ahead.append(number - out.getvalue().count("\n") if number % 1000 == 0 else 0)
+            yield {"name": f"n{number}", "size": number, "on": True}
+
+    print_rows(made(), ["name", "size", "on"], "table", out=out)
+    assert out.getvalue().count("\n") == 10_001
+    assert max(ahead) <= BLOCK
+
+
+@pytest.mark.parametrize("fmt", ["json", "yaml"])
+def test_a_document_printed_row_by_row_is_the_document_of_all_rows(fmt: str) -> None:
+    printed = rows(fmt)
+    assert yaml.safe_load(printed) == ROWS
+    if fmt == "json":
+        assert printed == json.dumps(ROWS, indent=2) + "\n"
+    assert yaml.safe_load(rows(fmt, rows=[])) == []
+
+
+@given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=20) | st.integers() | st.none()), max_size=4))
+def test_any_rows_are_read_back_from_json_and_yaml(found: list[dict[str, object]]) -> None:
+    for fmt in ("json", "yaml"):
+        assert yaml.safe_load(rows(fmt, rows=found)) == found
+
+
+def test_sorting_knows_numbers_from_words_and_puts_what_is_missing_last() -> None:
+    found: list[dict[str, object]] = [{"name": "b", "size": 10}, {"name": "a", "size": None}, {"name": "c", "size": 9}]
+    assert rows("value", rows=found, chosen=["name"], order="size") == "c\nb\na\n"
+    assert rows("value", rows=found, chosen=["name"], order="SIZE:desc") == "b\nc\na\n"
+    assert rows("value", rows=found, chosen=["name"], order="name", most=2) == "a\nb\n"
+
+
+def test_a_limit_reads_no_further_than_it_prints() -> None:
+    endless = ({"name": str(number), "size": 0, "on": True} for number in itertools.count())
+    assert rows("value", rows=endless, chosen=["name"], most=3) == "0\n1\n2\n"
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(20, 300))
+def test_columns_fit_the_window_unless_all_are_as_narrow_as_can_be_read(widths: list[int], window: int) -> None:
+    found = fitted(widths, window)
+    assert all(0 < new <= old for new, old in zip(found, widths, strict=True))
+    total = sum(found) + 2 * (len(found) - 1)
+    assert total <= window or max(found) <= max(8, min(widths))
+
+
+def test_a_table_on_a_terminal_that_fits_costs_no_folding() -> None:
+    """Loading rich takes as long as the rest of the command."""
+    code = (
+        "import sys; from cantle.cli.output import print_rows; "
+        "print_rows([{'a': 'x'}], ['a'], 'table'); print('rich' in sys.modules)"
+    )
+    assert on_terminal([sys.executable, "-c", code], columns=40).split()[-1] == "False"
