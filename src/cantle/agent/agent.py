@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import ssl
 import threading
 import time
 import uuid
@@ -72,6 +73,7 @@ class Agent:
     :param state_dir: the agent's own directory, kept over reboots.
     :param stop: set it from anywhere: :meth:`run` returns soon, also out of a waiting call. What was lent stays lent.
     :param token: the bearer token of the agents' listener.
+    :param tls: whom to trust and what to show of oneself; None: whom the system trusts.
     :param rescan: seconds between two looks.
     :raises BadConfig: ``agent-server-url``.
     """
@@ -86,6 +88,7 @@ class Agent:
         enabled_types: EnabledTypes,
         stop: threading.Event,
         token: str | None = None,
+        tls: ssl.SSLContext | None = None,
         rescan: float = RESCAN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -95,7 +98,7 @@ class Agent:
         self._stop = stop
         self._rescan = rescan
         self._clock = clock
-        self._client = Client(server_url, hostname, token)
+        self._client = Client(server_url, hostname, token, tls)
         self._file = DesiredFile(state_dir)
         self._hands = Hands(root, self._file, Desired(), stop.wait)
         self._intents = Intents(root, self._hands, enabled_types, clock, rescan)

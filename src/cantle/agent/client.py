@@ -6,6 +6,7 @@ import contextlib
 import http.client
 import logging
 import socket
+import ssl
 import threading
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
@@ -52,6 +53,7 @@ class Client:
 
     :param url: of the agents' listener, ``http://`` or ``https://``, with or without a path.
     :param token: sent as a bearer token.
+    :param tls: whom to trust and what to show of oneself; None: whom the system trusts.
     :raises BadConfig: ``agent-server-url``.
 
     Every call raises :class:`~cantle.errors.Unavailable` when there is no answer (``server-away``), it is none of ours
@@ -59,14 +61,17 @@ class Client:
     that fits for what it refuses, with its code.
     """
 
-    def __init__(self, url: str, hostname: str, token: str | None = None) -> None:
+    def __init__(self, url: str, hostname: str, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise BadConfig(
                 "agent-server-url", f"{url!r} is no address of a server; write e.g. https://cantle.example:6667"
             )
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.hostname, parts.port, timeout=CONNECT)
+        self._connection = (
+            http.client.HTTPSConnection(parts.hostname, parts.port, timeout=CONNECT, context=tls)
+            if parts.scheme == "https"
+            else http.client.HTTPConnection(parts.hostname, parts.port, timeout=CONNECT)
+        )
         self._url = url
         self._base = f"{parts.path.rstrip('/')}/v1/hosts/{quote(hostname, safe='')}"
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -121,7 +126,7 @@ class Client:
             ) from error
         status, retry_after, text = answer
         if status >= 400:
-            raise _refused(status, retry_after, text)
+            raise refused(status, retry_after, text)
         if kind is None:
             return None  # type: ignore[return-value] # asked for by the one caller that wants nothing
         try:
@@ -178,7 +183,8 @@ class Client:
             self._interrupted = False
 
 
-def _refused(status: int, retry_after: str | None, text: bytes) -> CantleError:
+def refused(status: int, retry_after: str | None, text: bytes) -> CantleError:
+    """The error that an answer of a server with this HTTP status, ``Retry-After`` and body stands for."""
     try:
         fault = msgspec.json.decode(text, type=_Fault)
     except msgspec.DecodeError:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from cantle.api import health
-from cantle.api.agents import inventory, results, work
+from cantle.api.agents import inventory, join, results, work
 from cantle.api.query import PageQuery
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
 from cantle.api.v1 import arq as v1_arq
-from cantle.api.v1 import capacity, description, event, host, intent, lease, plan, profile, token
+from cantle.api.v1 import capacity, description, event, host, intent, invitation, lease, plan, profile, token
 from cantle.api.v1 import deployable as v1_deployable
 from cantle.api.v1 import device as v1_device
 from cantle.api.v1 import discovery as v1_discovery
 from cantle.api.v2 import arq, arq_patch, attribute, deployable, device, device_profile, discovery
 from cantle.wire.inventory import InventoryAnswer, InventoryReport
+from cantle.wire.join import Authority, JoinAnswer, JoinRequest
 from cantle.wire.work import Results, Work
 
 # A table is read as one.
@@ -153,6 +154,8 @@ OURS = (
           query=lease.WaitQuery, answer=lease.Shape, says="Show a lease, or wait for it to settle."),
     Route("POST", "/v1/leases/{uuid}/release", "cantle:lease:release", lease.release,
           answer=lease.Shape, status=202, says="Give a lease back."),
+    Route("POST", "/v1/hosts/{host}/invite", "cantle:host:invite", invitation.create,
+          body=invitation.NewInvitation, answer=invitation.Shape, status=201, says="Make a code with which a machine may join as a host, once."),
     Route("GET", "/v1/tokens", "cantle:token:get_all", token.list_all,
           query=token.TokenQuery, answer=token.Listed, says="List tokens."),
     Route("POST", "/v1/tokens", "cantle:token:create", token.create,
@@ -164,6 +167,10 @@ OURS = (
 )
 
 AGENTS = (
+    Route("GET", "/v1/authority", PUBLIC, join.authority,
+          answer=Authority, says="Show the certificates of the authority behind this listener's."),
+    Route("POST", "/v1/join", "cantle:agent:join", join.accept,
+          body=JoinRequest, answer=JoinAnswer, from_agent=True, says="Join as the host of an invitation."),
     Route("PUT", "/v1/hosts/{host}/inventory", "cantle:agent:report", inventory.accept,
           body=InventoryReport, answer=InventoryAnswer, from_agent=True, says="Report a host's inventory."),
     Route("GET", "/v1/hosts/{host}/work", "cantle:agent:work", work.show,

@@ -94,6 +94,7 @@ ACCELERATOR = (
 OURS = (
     Rule("cantle:host:get_all", MANAGER, "List hosts."),
     Rule("cantle:host:get_one", MANAGER, "Show a host."),
+    Rule("cantle:host:invite", ADMIN, "Let a machine join as a host."),
     Rule("cantle:device:get_all", MANAGER, "List devices with their mode, health and reasons."),
     Rule("cantle:device:get_one", MANAGER, "Show a device, or wait for its intent to be followed."),
     Rule("cantle:intent:get", ADMIN, "Show what a device is wanted to be, and what would be done for that."),
@@ -112,6 +113,7 @@ OURS = (
 )
 
 AGENTS = (
+    Rule("cantle:agent:join", "role:join", "Join as the host of an invitation.", scoped=False),
     Rule("cantle:agent:report", AGENT, "Report a host's inventory.", scoped=False),
     Rule("cantle:agent:work", AGENT, "Ask for a host's work, or wait for it.", scoped=False),
     Rule("cantle:agent:results", AGENT, "Send back results.", scoped=False),

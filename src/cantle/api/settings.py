@@ -37,6 +37,8 @@ class Settings:
     :param keystone: a loaded ``oslo_config.cfg.ConfigOpts`` with ``[keystone_authtoken]``, for auth keystone.
     :param agents_token: a secret that lets whoever has it speak for any host: of ``cantle serve`` for the agents in it.
     :param open_to_agents: agents of this machine need no token.
+    :param agents_url: where agents of other machines reach their listener; None: not said.
+    :param agents_ca: certificates (PEM) of the authority that signed that listener's; None: not said.
     """
 
     auth: Auth = Auth.NONE
@@ -55,3 +57,5 @@ class Settings:
     keystone: object | None = None
     agents_token: str | None = None
     open_to_agents: bool = True
+    agents_url: str | None = None
+    agents_ca: str | None = None

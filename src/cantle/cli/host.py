@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
-from cantle.cli.client import connect
-from cantle.cli.output import output_options, print_rows
+from cantle.cli.client import connect, segment
+from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.span import Span
 
 COLUMNS = ("hostname", "up", "devices", "last_seen")
 WIDE = (*COLUMNS, "generation", "created_at", "problems")
@@ -28,3 +29,29 @@ def list_(fmt: str, chosen: tuple[str, ...]) -> None:
     """
     rows = connect().get("/v1/hosts")["hosts"]
     print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No hosts: no agent has reported yet.")
+
+
+@host.command("invite")
+@click.argument("name")
+@click.option(
+    "--expires-in", type=Span(), metavar="TIME", help="How long the code is good, as 5m or 2h. [default: 15m]"
+)
+@output_options
+def invite(name: str, expires_in: float | None, fmt: str, chosen: tuple[str, ...]) -> None:
+    """Make a code with which one machine may join as the host NAME, once. It is shown this once.
+
+    The machine that joins becomes the host: a token that another had for that name is revoked then, and what the server knows of the
+    host stays.
+
+    \b
+    Examples:
+      cantle host invite gpu1
+      cantle host invite gpu1 --expires-in 2h -c code -o value
+    """
+    body = {} if expires_in is None else {"expires_in": expires_in}
+    made = connect().post(f"/v1/hosts/{segment(name)}/invite", body)
+    print_record(made, fmt, chosen=chosen)
+    if fmt in ("table", "wide") and not chosen:
+        pinned = f" --ca-fingerprint {made['ca_fingerprint']}" if made["ca_fingerprint"] else ""
+        click.echo("On that machine, as the user the agent runs as:", err=True)
+        click.echo(f"  cantle agent join {made['agents_url'] or 'URL'} --code {made['code']}{pinned}", err=True)

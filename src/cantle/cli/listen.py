@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from cheroot import wsgi
 
 from cantle import errors
+from cantle.cli.tls import Tls
 
 #: Seconds that requests in flight get to finish when the server stops.
 DRAIN = 3
@@ -45,7 +46,7 @@ class Address(NamedTuple):
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
             raise errors.BadConfig(
                 "bad-listen-address",
-                f"--listen {text!r} is no address: write it as HOST:PORT, for example 127.0.0.1:6666.",
+                f"{text!r} is no address to listen on: write it as HOST:PORT, for example 127.0.0.1:6666.",
             )
         return cls(host, int(port))
 
@@ -78,11 +79,12 @@ class HttpServer:
     """A cheroot server: listens as soon as it is made, answers once it has its application.
 
     :param threads: how many requests are served at once.
+    :param tls: its certificate; None: without TLS.
     :raises Conflict: ``port-in-use``.
     :raises BadConfig: ``cannot-listen``.
     """
 
-    def __init__(self, address: Address, *, threads: int, name: str) -> None:
+    def __init__(self, address: Address, *, threads: int, name: str, tls: Tls | None = None) -> None:
         _check(address)
         self._server = wsgi.Server(
             (address.host, address.port),
@@ -93,11 +95,13 @@ class HttpServer:
             shutdown_timeout=DRAIN,
         )
         self._server.gateway = _Gateway
+        self._server.ssl_adapter = tls
         self._server.keep_alive_conn_limit = MOST_KEPT
         self._server.max_request_header_size = MOST_HEADER_BYTES
         self._server.max_request_body_size = MOST_BODY_BYTES
         self._server.prepare()
         self.address = Address(address.host, self._server.bind_addr[1])
+        self.url = self.address.url if tls is None else self.address.url.replace("http:", "https:", 1)
 
     def serve(self, application: Any) -> None:
         """Answer requests with this WSGI application until ``stop`` is called from another thread."""

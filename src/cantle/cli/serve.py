@@ -29,6 +29,7 @@ from cantle.cli.config import refuse as refuse_configuration
 from cantle.cli.listen import Address, HttpServer
 from cantle.cli.notify import notify
 from cantle.cli.parts import Parts
+from cantle.cli.reach import Reach, agents_url, reach_options
 from cantle.cli.state_dir import StateDir
 from cantle.cli.state_dir import default as default_state_dir
 from cantle.conf import api as conf_api
@@ -70,14 +71,7 @@ SPARE_AGENT_THREADS = 4
     type=click.Path(),
     help="Where everything is kept. [default: /var/lib/cantle for root, else ~/.local/state/cantle]",
 )
-@click.option(
-    "--listen",
-    "address",
-    default="127.0.0.1:6666",
-    show_default=True,
-    metavar="HOST:PORT",
-    help="Where clients are answered; port 0 takes a free one.",
-)
+@reach_options
 @click.option(
     "--auth",
     type=click.Choice([one.value for one in Auth]),
@@ -102,7 +96,12 @@ SPARE_AGENT_THREADS = 4
 def serve(
     *,
     state_dir: str | None,
-    address: str,
+    listen: str,
+    agents_listen: str | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_ca: Path | None,
+    agents_client_ca: Path | None,
     auth: str | None,
     simulated: tuple[str, ...],
     simulated_only: bool,
@@ -111,8 +110,8 @@ def serve(
 ) -> None:
     """Run Cantle on this machine: API, keeper and this host's agent in one process.
 
-    It answers this machine only, and keeps all it knows in the state directory. Ctrl-C or SIGTERM ends it; what it lent stays lent.
-    With --auth token, the first start writes an administrator's token into admin.token there.
+    Unless told otherwise it answers this machine only. It keeps all it knows in the state directory. Ctrl-C or SIGTERM ends it; what it
+    lent stays lent. With --auth token, the first start writes an administrator's token into admin.token there.
 
     \b
     Examples:
@@ -120,6 +119,7 @@ def serve(
       cantle serve --auth token
       cantle serve --simulate t4 --simulated-only --state-dir ./state
       cantle serve --listen 127.0.0.1:0 --config-file ./cantle.conf
+      cantle serve --agents-listen 0.0.0.0:6667 --tls-cert server.pem --tls-key server.key --tls-ca ca.pem
     """
     if state_dir == "":
         raise click.UsageError("--state-dir is empty: name a directory, or leave it out for the usual place.")
@@ -130,18 +130,18 @@ def serve(
         conf.set_override("auth", auth, group="api")
     plan = Plan(
         default_state_dir() if state_dir is None else Path(state_dir),
-        Address.parse(address),
+        Reach.of(listen, agents_listen, cert=tls_cert, key=tls_key, ca=tls_ca, client_ca=agents_client_ca),
         conf_api.public_settings(conf),
         conf_api.agents_settings(conf),
         conf.database.connection,
         conf_devices.load(files, directories),
-        choose_hosts(simulated, own=not simulated_only),
+        choose_hosts(simulated, own=not simulated_only, needed=agents_listen is None),
         conf_keeper.outlets(conf),
         conf_keeper.receivers(conf),
         conf_keeper.ages(conf),
     )
     logs.configure(as_json=conf.use_json, level=_log_level(debug=conf.debug))
-    check_reach(plan.place, plan.settings)
+    plan.reach.check(plan.settings)
     if strict:
         refuse_configuration(plan.state_dir, plan.types)
     for warning in plan.types.warnings:
@@ -168,7 +168,7 @@ class Plan:
     """What to run, checked as far as it can be before anything is made."""
 
     state_dir: Path
-    place: Address
+    reach: Reach
     settings: Settings
     agents_settings: Settings
     database_url: str | None
@@ -179,21 +179,8 @@ class Plan:
     ages: Ages
 
 
-def check_reach(place: Address, settings: Settings) -> None:
-    """Refuse to let the whole network in where nobody is asked who they are.
-
-    :raises BadConfig: ``open-to-all``.
-    """
-    if settings.auth is Auth.NONE and not settings.allow_remote and not place.is_loopback:
-        raise errors.BadConfig(
-            "open-to-all",
-            f"--listen {place.host}:{place.port} can be reached from other machines, and with [api] auth = none whoever "
-            "reaches it is an administrator. Listen on 127.0.0.1, or ask for tokens: --auth token.",
-        )
-
-
-def choose_hosts(simulated: Sequence[str], *, own: bool) -> list[HostChoice]:
-    """The hosts to run agents for.
+def choose_hosts(simulated: Sequence[str], *, own: bool, needed: bool = True) -> list[HostChoice]:
+    """The hosts to run agents for; ``needed``: at least one.
 
     :raises BadRequest: ``simulation-…``.
     :raises BadConfig: ``host-twice``, ``no-host``.
@@ -206,8 +193,10 @@ def choose_hosts(simulated: Sequence[str], *, own: bool) -> list[HostChoice]:
                 "host-twice", f"There are two hosts named {description.name!r}; leave one --simulate out."
             )
         chosen.append(HostChoice(description.name, description))
-    if not chosen:
-        raise errors.BadConfig("no-host", "--simulated-only needs at least one --simulate.")
+    if not chosen and needed:
+        raise errors.BadConfig(
+            "no-host", "--simulated-only needs at least one --simulate, or --agents-listen for others' agents."
+        )
     return chosen
 
 
@@ -216,8 +205,11 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     os.umask(0o077)  # whatever is written is for this user
     parts = Parts()
     stack.enter_context(parts.signals())  # left last, so that Ctrl-C cannot break into what the stack does
-    public = HttpServer(plan.place, threads=PUBLIC_THREADS, name="cantle")
+    public = HttpServer(plan.reach.public, threads=PUBLIC_THREADS, name="cantle", tls=plan.reach.tls)
     stack.callback(public.stop)
+    outer = _outer(plan)
+    if outer is not None:
+        stack.callback(outer.stop)
     waiting = len(plan.hosts) * WAITING_PER_AGENT
     inner = HttpServer(Address("127.0.0.1", 0), threads=waiting + SPARE_AGENT_THREADS, name="cantle-agents")
     stack.callback(inner.stop)
@@ -250,21 +242,43 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     ]
     stack.callback(parts.join)
     stack.callback(inner.stop)  # here too: the listeners' threads end when they do
+    if outer is not None:
+        stack.callback(outer.stop)
     stack.callback(public.stop)
     stack.callback(database.wakeups.stop)  # so that waiting requests are answered now
     stack.callback(parts.stop.set)
+    settings = plan.settings
     parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
+    if outer is not None and plan.reach.agents is not None:
+        of_others = dataclasses.replace(plan.agents_settings, open_to_agents=False, agents_ca=_authority(plan))
+        parts.start("other agents' listener", lambda: outer.serve(agents_app(database, of_others)))
+        url_of_agents = settings.agents_url or agents_url(outer.url, plan.reach.agents)
+        settings = dataclasses.replace(settings, agents_url=url_of_agents, agents_ca=_authority(plan))
     parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages).run)
     for receiver in plan.receivers:
         parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
     for host, agent in zip(plan.hosts, agents, strict=True):
         parts.start(f"agent of {host.name}", agent.run)
-    parts.start("listener", lambda: public.serve(public_app(database, plan.settings)))
-    click.echo(f"cantle is serving on {public.address.url} (state {state.path})")
+    parts.start("listener", lambda: public.serve(public_app(database, settings)))
+    click.echo(f"cantle is serving on {public.url} (state {state.path})")
+    if outer is not None:
+        click.echo(f"agents of other hosts are answered on {outer.url}")
     sys.stdout.flush()
     notify("READY=1")
     parts.wait()
     notify("STOPPING=1")
+
+
+def _outer(plan: Plan) -> HttpServer | None:
+    """The listener for agents of other hosts. Their waiting calls hold a thread each, so it has threads of its own."""
+    if plan.reach.agents is None:
+        return None
+    threads = plan.agents_settings.parked_slots + SPARE_AGENT_THREADS
+    return HttpServer(plan.reach.agents, threads=threads, name="cantle-agents", tls=plan.reach.agents_tls)
+
+
+def _authority(plan: Plan) -> str | None:
+    return plan.reach.ca or plan.settings.agents_ca
 
 
 def _first_token(database: Database, state: StateDir) -> None:

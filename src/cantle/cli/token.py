@@ -2,35 +2,17 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from cantle.cli.client import connect, segment
 from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.span import Span
 
 #: As `cantle.model.token.Role`, without those of hosts: ``cantle host invite`` makes them. Not imported: start-up time.
 ROLES = ("admin", "manager", "member", "reader", "service")
 
 COLUMNS = ("uuid", "name", "role", "state", "project_id", "hostname", "expires_at")
 WIDE = (*COLUMNS, "last_used_at", "created_by", "created_at", "revoked_at")
-
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-class Span(click.ParamType[float]):
-    """A time as ``90s``, ``15m``, ``12h`` or ``30d``; its value is in seconds."""
-
-    name = "span"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The seconds."""
-        if isinstance(value, float):
-            return value
-        found = re.fullmatch(r"(\d{1,9})([smhd])", str(value))
-        if found is None:
-            self.fail(f"{value!r} is no time; write for example 90s, 15m, 12h or 30d.", param, ctx)
-        return float(int(found[1]) * _SECONDS[found[2]])
 
 
 @click.group(no_args_is_help=True)

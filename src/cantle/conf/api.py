@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from oslo_config import cfg
 
 from cantle.api.settings import Auth, Settings
-from cantle.conf.values import plainly
+from cantle.conf.values import certificates, plainly
 from cantle.errors import BadConfig
 
 API = (
@@ -84,6 +84,18 @@ AGENTS = (
         help="A secret with which an agent may speak for any host, for trying things out. Better leave it unset and give each host a "
         "token of its own: 'cantle host invite' makes a code for 'cantle agent join'.",
     ),
+    cfg.URIOpt(
+        "public_endpoint",
+        schemes=["http", "https"],
+        help="The URL at which agents of other machines reach their listener, such as https://cloud.example:6667; 'cantle host invite' "
+        "tells it.",
+    ),
+    cfg.StrOpt(
+        "ca_file",
+        help="Certificates (PEM) of the private authority that signed the certificate agents meet there. 'cantle host invite' tells the "
+        "fingerprint of the first one, and an agent that joins trusts the one with that fingerprint from then on. Unset, agents "
+        "trust whom their system trusts.",
+    ),
     cfg.IntOpt("max_report_bytes", default=16 << 20, min=1024, help="A larger report of a host is answered 413."),
     cfg.IntOpt(
         "waiting_places",
@@ -134,7 +146,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 def public_settings(conf: cfg.ConfigOpts) -> Settings:
     """The settings of the clients' application.
 
-    :raises BadConfig: ``bad-option``, ``keystone-not-installed``.
+    :raises BadConfig: ``bad-option``, ``keystone-not-installed``, ``ca-file-unusable``.
     """
     api = _checked(conf).api
     auth = Auth(api.auth)
@@ -152,13 +164,15 @@ def public_settings(conf: cfg.ConfigOpts) -> Settings:
         policy_file=_policy_file(conf),
         service_token_roles=_with_keystone(conf) if auth is Auth.KEYSTONE else frozenset({"service"}),
         keystone=conf if auth is Auth.KEYSTONE else None,
+        agents_url=conf.agents.public_endpoint,
+        agents_ca=certificates(conf.agents.ca_file),
     )
 
 
 def agents_settings(conf: cfg.ConfigOpts) -> Settings:
     """The settings of the agents' application.
 
-    :raises BadConfig: ``bad-option``.
+    :raises BadConfig: ``bad-option``, ``ca-file-unusable``.
     """
     _checked(conf)
     return Settings(
@@ -168,6 +182,7 @@ def agents_settings(conf: cfg.ConfigOpts) -> Settings:
         policy_file=_policy_file(conf),
         agents_token=conf.agents.token,
         open_to_agents=Auth(conf.api.auth) is Auth.NONE,
+        agents_ca=certificates(conf.agents.ca_file),
     )
 
 

@@ -24,7 +24,7 @@ from cantle.store.database import Database, host_topic
 T4 = "0000:af:00.0"
 M40 = "0000:86:00.0"
 SEED = EnabledTypes((EnabledType("nvidia-223", addresses=(T4,)),))
-TOKEN = "the agents' secret"
+TOKEN = "a-secret-of-the-tests"
 #: Far more than anything here takes; a test that reaches it has failed.
 PATIENCE = 20.0
 

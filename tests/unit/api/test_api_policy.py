@@ -61,6 +61,7 @@ MAY = {
     "cantle:lease:get_one": READERS,
     "cantle:lease:create": MEMBERS | ADMINS,
     "cantle:lease:release": MEMBERS | ADMINS,
+    "cantle:host:invite": ADMINS,
     "cantle:token:get_all": ADMINS,
     "cantle:token:get_one": ADMINS,
     "cantle:token:create": ADMINS,
@@ -128,11 +129,14 @@ GET    /v1/leases                                      cantle:lease:get_all
 POST   /v1/leases                                      cantle:lease:create
 GET    /v1/leases/{uuid}                               cantle:lease:get_one
 POST   /v1/leases/{uuid}/release                       cantle:lease:release
+POST   /v1/hosts/{host}/invite                         cantle:host:invite
 GET    /v1/tokens                                      cantle:token:get_all
 POST   /v1/tokens                                      cantle:token:create
 GET    /v1/tokens/{uuid}                               cantle:token:get_one
 DELETE /v1/tokens/{uuid}                               cantle:token:revoke
 PUT    /v1/hosts/{host}/inventory                      cantle:agent:report
+GET    /v1/authority                                   public_api
+POST   /v1/join                                        cantle:agent:join
 GET    /v1/hosts/{host}/work                           cantle:agent:work
 POST   /v1/hosts/{host}/results                        cantle:agent:results
 """
@@ -180,14 +184,15 @@ def test_a_rule_that_guards_no_route_is_a_building_block() -> None:
 
 def test_public_routes_are_documents_and_health_and_nothing_else() -> None:
     public = {route.path for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES) if route.rule == PUBLIC}
-    assert public == {"/", "/v1", "/v1/openapi.json", "/v1/docs", "/v2", "/healthz", "/readyz", "/healthcheck"}
+    assert public == {"/", "/v1", "/v1/openapi.json", "/v1/docs", "/v1/authority", "/v2", "/healthz", "/readyz", "/healthcheck"}
 
 
 @pytest.mark.parametrize("route", [one for one in routes.AGENT_ROUTES if one.rule != PUBLIC], ids=_id)
 def test_what_agents_may_nobody_else_may(route: Route) -> None:
     policy = Policy()
     assert [person for person, who in PEOPLE.items() if policy.allows(route.rule, who)] == []
-    assert policy.allows(route.rule, Identity("agent", None, frozenset({"agent"})))
+    role = "join" if route.path == "/v1/join" else "agent"
+    assert policy.allows(route.rule, Identity("agent", None, frozenset({role})))
 
 
 def test_a_rule_nobody_wrote_allows_nobody() -> None:

@@ -1,0 +1,79 @@
+"""What joining leaves on a host: which server, which name, which token, and whom to trust. One file, for its owner alone."""
+
+from __future__ import annotations
+
+import os
+import ssl
+from pathlib import Path
+
+import msgspec
+
+from cantle.agent import whole_file
+from cantle.errors import BadConfig, HostError
+
+FILE = "joined.json"
+
+
+class Joined(msgspec.Struct, frozen=True):
+    """:param server: URL of the agents' listener. :param ca: certificates to trust, in PEM; "" for those of the system."""
+
+    server: str
+    host: str
+    token: str
+    ca: str = ""
+
+
+def load(directory: Path) -> Joined | None:
+    """What was kept there; None where nothing was.
+
+    :raises HostError: ``agent-state-unreadable``. :raises BadConfig: ``joined-unusable``.
+    """
+    file = directory / FILE
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Joined)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HostError(
+            "agent-state-unreadable", f"cannot read {file}: {error.strerror}", path=str(file), errno=error.errno
+        ) from error
+    except msgspec.DecodeError as error:
+        raise BadConfig("joined-unusable", f"{file} cannot be understood ({error}); join again.") from error
+
+
+def save(directory: Path, joined: Joined) -> Path:
+    """Keep it there, in place of what was kept before; the file.
+
+    :raises HostError: ``agent-state-unwritable``.
+    """
+    file = directory / FILE
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        whole_file.replace(file, msgspec.json.format(msgspec.json.encode(joined), indent=2) + b"\n")
+    except OSError as error:
+        raise HostError(
+            "agent-state-unwritable", f"cannot write {file}: {error.strerror}", path=str(file), errno=error.errno
+        ) from error
+    return file
+
+
+def trust(
+    ca: str = "", *, cert: str | os.PathLike[str] | None = None, key: str | os.PathLike[str] | None = None
+) -> ssl.SSLContext:
+    """Trust what these certificates signed, or what the system trusts; show a certificate of one's own if the server asks for one.
+
+    :param ca: in PEM; "" for the system's.
+    :raises BadConfig: ``ca-file-unusable``, ``client-certificate-unusable``.
+    """
+    try:
+        context = ssl.create_default_context(cadata=ca or None)
+    except ssl.SSLError as error:
+        raise BadConfig("ca-file-unusable", f"The certificates to trust cannot be used: {error}.") from error
+    if cert is not None:
+        try:
+            context.load_cert_chain(cert, key)
+        except (OSError, ssl.SSLError) as error:
+            raise BadConfig(
+                "client-certificate-unusable", f"The certificate {cert}, or its key, cannot be used: {error}."
+            ) from error
+    return context
