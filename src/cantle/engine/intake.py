@@ -20,6 +20,8 @@ from cantle.model.host import check_name
 from cantle.model.problem import Problem
 from cantle.store import host as hosts
 from cantle.store import inventory as store
+from cantle.store import kind as kinds
+from cantle.store import stock
 from cantle.store.database import Database, report_topic, wake
 from cantle.store.types import Record, database_now
 from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport, InventoryAnswer, InventoryReport
@@ -97,6 +99,7 @@ class _Intake:
         self._moment = moment
         self._standing = store.standing(connection, host_id)
         self._problems: list[Problem] = []
+        self._kinds: dict[str, str] = {}
 
     def all_of(self, report: InventoryReport) -> list[Problem]:
         """Write what the report says; the report's problems and ours about it."""
@@ -108,6 +111,8 @@ class _Intake:
         offered = self._deployables({device.address: device for device in usable}, numbers)
         self._handles(offered)
         self._attributes(offered)
+        kinds.learn(self._connection, self._kinds, self._moment)
+        stock.renew(self._connection, self._host_id)
         return self._problems
 
     def _devices(self, usable: list[DeviceReport], distrusted: Mapping[str, str]) -> dict[str, int]:
@@ -167,18 +172,24 @@ class _Intake:
             standing = self._standing.deployables.get(device_id, {})
             for name, one in reported.items():
                 if name not in standing:
-                    new.append((self._new_deployable(device_id, one), one))
+                    new.append((self._new_deployable(device_id, usable[address], one), one))
             for name, row in standing.items():
                 one = reported.get(name) or columns.nothing(row)
                 offered[row.id] = one
-                values = columns.offered_values(one)
+                kind = self._kind(usable[address], one) if name in reported else row.kind
+                values = columns.offered_values(one, kind)
                 if values != columns.row_offer(row):
                     changes.append({"id": row.id, "updated_at": self._moment, **values})
         made = store.add(self._connection, "deployables", [values for values, _ in new])
         store.change(self._connection, "deployables", changes)
         return offered | {number: one for number, (_, one) in zip(made, new, strict=True)}
 
-    def _new_deployable(self, device_id: int, one: DeployableReport) -> dict[str, Any]:
+    def _kind(self, device: DeviceReport, one: DeployableReport) -> str:
+        digest, text = columns.kind(device, one)
+        self._kinds[digest] = text
+        return digest
+
+    def _new_deployable(self, device_id: int, device: DeviceReport, one: DeployableReport) -> dict[str, Any]:
         return {
             "uuid": uuids.new(),
             "name": one.name,
@@ -186,7 +197,7 @@ class _Intake:
             "host_id": self._host_id,
             "rp_uuid": uuids.new(),
             "created_at": self._moment,
-            **columns.offered_values(one),
+            **columns.offered_values(one, self._kind(device, one)),
         }
 
     def _handles(self, offered: Mapping[int, DeployableReport]) -> None:

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import datetime as dt
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, idempotency
+from cantle.engine import announce, audit, choice, explain, idempotency
 from cantle.engine.access import project_filter, sees
+from cantle.engine.choice import Asked
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.errors import BadRequest, NotFound
 from cantle.model import uuids
+from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.arq import Arq, ArqState
 from cantle.model.identity import Identity
 from cantle.model.lease import Lease, LeaseState
 from cantle.model.page import Page
-from cantle.model.profile import MAX_UNITS, Unit, units
-from cantle.scheduling.choose import Choice, choose
-from cantle.scheduling.offer import Offer
-from cantle.store import arq, claim, deployable, host
+from cantle.model.profile import MAX_UNITS
+from cantle.scheduling.choose import Choice
+from cantle.scheduling.fit import Taken
+from cantle.store import arq, claim, host, stock
 from cantle.store import lease as store
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
-from cantle.store.service import why_not
 from cantle.store.types import Record
 from cantle.store.wakeups import Patience
 
@@ -42,41 +44,58 @@ def create_lease(
     count: int = 1,
     workload: str = "",
     expires_at: dt.datetime | None = None,
+    nodes: Collection[int] = (),
+    aliases: Aliases = NO_ALIASES,
     once: idempotency.Once[Lease] | None = None,
 ) -> Lease:
-    """Choose a host and its units for ``count`` times the profile, claim them and tell the host. The lease is pending then.
+    """Choose a host and its units for ``count`` times a profile or flavor, claim them and tell the host. The lease is pending then.
 
     :param hostname: the only host that may be chosen.
     :param workload: who will use it, in the caller's words: at most 255 characters.
     :param expires_at: when it is given back by itself; aware, in the future.
+    :param nodes: the guest's memory nodes; empty: cards must be near each other only, if the request says so.
+    :param aliases: the PCI aliases that a flavor may name.
     :param once: see `cantle.engine.idempotency.run`, with what that raises.
-    :raises BadRequest: ``bad-lease``.
+    :raises BadRequest: ``bad-lease``; what a flavor's extra specs raise (`cantle.model.extra_specs.read`).
     :raises NotFound: ``profile-not-found``, ``host-not-found``.
-    :raises NoCapacity: ``no-capacity``; the message says of each host why not, ``details["hosts"]`` by name.
+    :raises NoCapacity: ``no-capacity``; the message says why, ``details["explanation"]`` in full.
     """
     _check(count, workload, expires_at)
 
     def work(connection: Connection) -> Lease:
-        rows = deployable.offered(connection, profile_name)
-        if not rows:
-            raise NotFound("profile-not-found", f"There is no device profile {profile_name!r}.", ref=profile_name)
-        asked = units(rows[0].groups) * count
-        if len(asked) > MAX_UNITS:
-            raise BadRequest(
-                "bad-lease",
-                f"{count} times {profile_name} is {len(asked)} accelerators; at most {MAX_UNITS} are possible.",
-            )
-        offers = [_offer(row) for row in rows if row.id is not None and hostname in (None, row.hostname)]
-        if not offers and hostname is not None and host.find(connection, hostname) is None:
-            raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
-        choice = choose(profile_name, rows[0].groups, count, offers)
-        host.lock(connection, [choice.host_id])
-        terms = _Terms(who, rows[0].profile_id, profile_name, workload, expires_at, now())
-        return _lend(connection, terms, choice)
+        asked = choice.by_name(connection, profile_name, count, aliases)
+        found = choice.find(connection, asked, hostname=hostname, nodes=nodes)
+        if found is None:
+            raise _Nothing(asked)
+        host.lock(connection, [found.host_id])
+        return _lend(connection, _Terms(who, asked, workload, expires_at, now()), found)
 
-    lease = idempotency.run(db, work, once)
+    try:
+        lease = idempotency.run(db, work, once)
+    except _Nothing as nothing:
+        _refuse(db, nothing.asked, hostname, nodes)
+        choice.repair(db)  # a host would do, and was not found: the hint was wrong there
+        lease = idempotency.run(db, work, once)
     audit.note(who, "lease.create", lease.uuid, f"on {lease.hostname}")
     return lease
+
+
+class _Nothing(Exception):
+    """No host was found by what hosts are thought to have free."""
+
+    def __init__(self, asked: Asked) -> None:
+        super().__init__(asked.name)
+        self.asked = asked
+
+
+def _refuse(db: Database, asked: Asked, hostname: str | None, nodes: Collection[int]) -> None:
+    """Look at every host. Returns only when one would do."""
+    with db.read() as connection:
+        if hostname is not None and host.find(connection, hostname) is None:
+            raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+        explanation = explain.look(connection, asked, hostname=hostname, nodes=nodes)
+    if not explanation.fit_count:
+        raise explain.refusal(asked, explanation)
 
 
 def get_lease(db: Database, who: Identity, uuid: str) -> Lease:
@@ -137,6 +156,7 @@ def end(connection: Connection, row: Record, *, expired: bool = False) -> bool:
         return False
     claim.unwant_of_lease(connection, row.id, moment)
     arq.remove_of_lease(connection, row.id)
+    stock.refresh(connection, [row.host_id])
     if expired:
         announce.lease_expired(connection, row.uuid, moment)
     announce.leases_changed(connection, before, moment)
@@ -174,72 +194,60 @@ def _check(count: int, workload: str, expires_at: dt.datetime | None) -> None:
         raise BadRequest("bad-lease", f"expires_at is {expires_at.isoformat()}, which is over already.")
 
 
-def _offer(row: Record) -> Offer:
-    return Offer(
-        deployable_id=row.id,
-        rp_uuid=row.rp_uuid,
-        host_id=row.host_id,
-        hostname=row.hostname,
-        address=row.device_address,
-        resource_class=row.resource_class,
-        traits=frozenset(row.traits),
-        used=row.used,
-        free=row.free,
-        out_of_service=why_not(row),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Terms:
     """What every row of a new lease shares."""
 
     who: Identity
-    profile_id: int
-    profile_name: str
+    asked: Asked
     workload: str
     expires_at: dt.datetime | None
     moment: dt.datetime
 
 
-def _lend(connection: Connection, terms: _Terms, choice: Choice) -> Lease:
+def _lend(connection: Connection, terms: _Terms, found: Choice) -> Lease:
     values = {
         "uuid": uuids.new(),
-        "profile_name": terms.profile_name,
+        "profile_name": terms.asked.name,
         "project_id": terms.who.project_id,
         "owner": terms.who.user_id,
         "workload": terms.workload,
         "created_at": terms.moment,
         "expires_at": terms.expires_at,
     }
-    lease_id = store.add(connection, {**values, "host_id": choice.host_id})
-    rows = [_arq(terms, unit, offer) for unit, offer in choice.units]
-    started = {"lease_id": lease_id, "profile_id": terms.profile_id, "seconds": BIND_SECONDS}
+    lease_id = store.add(connection, {**values, "host_id": found.host_id})
+    units = [one for one in found.taken for _ in range(one.amount)]
+    rows = [_arq(terms, one) for one in units]
+    started = {"lease_id": lease_id, "profile_id": terms.asked.profile_id, "seconds": BIND_SECONDS}
     numbers = arq.add_started(connection, [{**row, **started} for row in rows])
     takes = [
-        {"arq": number, "lease": lease_id, "deployable_id": offer.deployable_id, "now": terms.moment}
-        for number, (_, offer) in zip(numbers, choice.units, strict=True)
+        {"arq": number, "lease": lease_id, "deployable_id": one.offer.deployable_id, "now": terms.moment}
+        for number, one in zip(numbers, units, strict=True)
     ]
     if claim.take(connection, takes) < len(takes):
         raise LookAgain  # somebody took a unit between our look and our lock
-    wake(connection, host_topic(choice.hostname))
+    stock.refresh(connection, [found.host_id])
+    wake(connection, host_topic(found.hostname))
     made = tuple(
         Arq(id=number, lease_uuid=str(values["uuid"]), **row) for number, row in zip(numbers, rows, strict=True)
     )
-    return Lease(id=lease_id, state=LeaseState.PENDING, hostname=choice.hostname, arqs=made, **values)  # type: ignore[arg-type]
+    return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, arqs=made, **values)  # type: ignore[arg-type]
 
 
-def _arq(terms: _Terms, unit: Unit, offer: Offer) -> dict[str, Any]:
+def _arq(terms: _Terms, one: Taken) -> dict[str, Any]:
+    """A companion is asked for by nobody: it is what it is."""
+    group = terms.asked.request.groups[one.group]
     return {
         "uuid": uuids.new(),
         "state": ArqState.BIND_STARTED,
-        "profile_name": terms.profile_name,
-        "group_id": unit.group_id,
-        "resource_class": unit.resource_class,
-        "required": unit.required,
-        "forbidden": unit.forbidden,
+        "profile_name": terms.asked.name,
+        "group_id": terms.asked.request.number(one.group),
+        "resource_class": one.offer.kind.resource_class,
+        "required": () if one.companion else tuple(sorted(group.required)),
+        "forbidden": () if one.companion else tuple(sorted(group.forbidden)),
         "project_id": terms.who.project_id,
-        "hostname": offer.hostname,
-        "device_rp_uuid": offer.rp_uuid,
+        "hostname": one.offer.hostname,
+        "device_rp_uuid": one.offer.rp_uuid,
         "created_at": terms.moment,
     }
 

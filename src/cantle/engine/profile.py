@@ -49,9 +49,8 @@ def create_profile(
     def work(connection: Connection) -> DeviceProfile:
         for standing in store.with_use(connection, [with_name], [with_uuid]):
             if standing.name == with_name:
-                raise Conflict(
-                    "profile-name-taken", f"A device profile named {with_name} exists already.", name=with_name
-                )
+                what = "flavor" if standing.is_flavor else "device profile"
+                raise Conflict("profile-name-taken", f"A {what} named {with_name} exists already.", name=with_name)
             raise Conflict(
                 "profile-uuid-taken", f"A device profile with the uuid {with_uuid} exists already.", uuid=with_uuid
             )
@@ -92,7 +91,8 @@ def delete_profiles(db: Database, who: Identity, refs: Sequence[str]) -> None:
     """
 
     def work(connection: Connection) -> None:
-        rows = store.with_use(connection, refs, [uuid for ref in refs if (uuid := uuids.canonical(ref))])
+        found = store.with_use(connection, refs, [uuid for ref in refs if (uuid := uuids.canonical(ref))])
+        rows = [row for row in found if not row.is_flavor]
         by_uuid, by_name = {row.uuid: row for row in rows}, {row.name: row for row in rows}
         meant = {ref: by_uuid.get(uuids.canonical(ref)) or by_name.get(ref) for ref in refs}
         missing = [ref for ref, row in meant.items() if row is None]

@@ -55,10 +55,21 @@ def _device(device: DeviceReport) -> str | None:
         return "a text of it holds a NUL character"
     if device.intent_version < 0 or device.intent_tried < 0 or len(device.intent_code or "") > 64:
         return "its intent's version or code is out of range"
+    return _labels(device) or _deployables(device)
+
+
+def _deployables(device: DeviceReport) -> str | None:
     names = [deployable.name for deployable in device.deployables]
     if len(set(names)) < len(names):
         return "two of its deployables have one name"
     return next((reason for deployable in device.deployables if (reason := _deployable(deployable)) is not None), None)
+
+
+def _labels(device: DeviceReport) -> str | None:
+    for key, value in device.labels.items():
+        if not 1 <= len(key) <= 255 or len(value) > 1000 or "\0" in key + value:
+            return f"its label {key[:40]!r} is empty, too long, or holds a NUL character"
+    return None
 
 
 def _deployable(deployable: DeployableReport) -> str | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from cantle.model.kind import facts
 from cantle.store.types import Record
 from cantle.wire.inventory import DeployableReport, DeviceReport
 
@@ -32,13 +33,15 @@ _SEEN = (
     "intent_code",
     "intent_error",
     "plans",
+    "labels",
 )
-_OFFERED = ("driver_name", "resource_class", "traits", "total")
+_OFFERED = ("driver_name", "resource_class", "traits", "total", "kind")
 
 
 def device_values(device: DeviceReport) -> dict[str, Any]:
     """What a report says of a device, by column."""
-    return {column: getattr(device, column) for column in _SEEN} | {"plans": _plans(device)}
+    seen = {column: getattr(device, column) for column in _SEEN}
+    return seen | {"plans": _plans(device), "labels": device.labels or None}
 
 
 def _plans(device: DeviceReport) -> str | None:
@@ -56,13 +59,31 @@ def row_offer(row: Record) -> dict[str, Any]:
     return {column: getattr(row, column) for column in _OFFERED}
 
 
-def offered_values(one: DeployableReport) -> dict[str, Any]:
-    """What a report says of a deployable, by column."""
+def kind(device: DeviceReport, one: DeployableReport) -> tuple[str, str]:
+    """Digest and JSON text of the kind that a deployable of a device is."""
+    return facts(
+        resource_class=one.resource_class,
+        mode=device.mode,
+        vendor_id=device.vendor_id,
+        product_id=device.product_id,
+        model=device.model,
+        capabilities=device.capabilities,
+        traits=one.traits,
+        labels=device.labels,
+    )
+
+
+def offered_values(one: DeployableReport, kind: str | None) -> dict[str, Any]:
+    """What a report says of a deployable, by column.
+
+    :param kind: digest of its kind.
+    """
     return {
         "driver_name": one.driver_name,
         "resource_class": one.resource_class,
         "traits": tuple(one.traits),
         "total": len(one.handles),
+        "kind": kind,
     }
 
 

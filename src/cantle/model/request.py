@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeVar
 
@@ -68,11 +68,13 @@ class Request:
 
     :param isolate: every group from another provider (``group_policy=isolate``).
     :param ignored: keys of a flavor that say nothing about accelerators.
+    :param once: how many groups it has if it is asked for once; 0: all of them.
     """
 
     groups: tuple[RequestGroup, ...]
     isolate: bool = False
     ignored: tuple[str, ...] = ()
+    once: int = 0
 
     @property
     def units(self) -> int:
@@ -88,7 +90,11 @@ class Request:
 
     def times(self, count: int) -> Request:
         """The same so many times over."""
-        return Request(self.groups * count, self.isolate, self.ignored) if count > 1 else self
+        return replace(self, groups=self.groups * count, once=len(self.groups)) if count > 1 else self
+
+    def number(self, position: int) -> int:
+        """The group's number in the profile, of its position among all groups."""
+        return position % (self.once or len(self.groups))
 
 
 #: Keys of profile groups that Cantle alone understands; Nova passes over ``accel:`` keys.

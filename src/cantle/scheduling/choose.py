@@ -1,79 +1,51 @@
-"""Choose a host and its providers for a profile: least used first, the same answer to the same question."""
+"""Choose among hosts: preferred kinds first, then the fullest host (or the emptiest), then by name. Same question, same answer."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cantle.errors import NoCapacity
-from cantle.model.profile import Unit, units
-from cantle.scheduling.explain import why_not
-from cantle.scheduling.fit import fit
-from cantle.scheduling.offer import Ask, Offer, asks, mismatch
-
-#: Hosts named in a message; the details name more.
-NAMED_IN_MESSAGE = 5
-NAMED_IN_DETAILS = 100
+from cantle.model.kind import mismatch, tier
+from cantle.model.offer import Offer
+from cantle.model.request import Packing, Request
+from cantle.scheduling.fit import Taken, fit, packing, usable
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A host, and for each unit asked for the offer it is taken from, in the order of the profile's groups."""
+    """A host, and what is taken of it: in the order of the request's groups, then companions."""
 
     host_id: int
     hostname: str
-    units: tuple[tuple[Unit, Offer], ...]
+    taken: tuple[Taken, ...]
 
 
-def choose(profile_name: str, groups: Sequence[Mapping[str, str]], count: int, offers: Sequence[Offer]) -> Choice:
-    """The host for ``count`` times the profile. All groups fit on it together, each group on one provider.
+def choose(request: Request, offers: Iterable[Offer], *, nodes: Collection[int] = ()) -> Choice | None:
+    """The host for a request, and what is taken of it; None when it fits on none of them.
 
-    :raises NoCapacity: ``no-capacity``; ``details["hosts"]`` says why not by host name.
+    :param nodes: the guest's memory nodes, see `cantle.scheduling.fit.fit`.
     """
-    wanted = asks(groups, count)
     hosts: dict[str, list[Offer]] = defaultdict(list)
     for offer in offers:
         hosts[offer.hostname].append(offer)
-    distinct = set(wanted)
-    for hostname in sorted(hosts, key=lambda name: (_use(hosts[name]), name)):
-        if not all(any(_serves(ask, offer) for offer in hosts[hostname]) for ask in distinct):
-            continue
-        chosen = fit(wanted, hosts[hostname])
-        if chosen is not None:
-            by_group = zip(wanted, chosen, strict=True)
-            paired = [
-                (unit, offer) for ask, offer in by_group for unit in units(groups) if unit.group_id == ask.group_id
-            ]
-            return Choice(hosts[hostname][0].host_id, hostname, tuple(paired))
-    named = sorted(hosts)[:NAMED_IN_DETAILS]
-    raise _no_capacity(profile_name, {name: why_not(wanted, hosts[name]) for name in named}, len(hosts))
+    for hostname in ranked(request, hosts):
+        taken = fit(request, hosts[hostname], nodes=nodes)
+        if taken is not None:
+            return Choice(hosts[hostname][0].host_id, hostname, tuple(taken))
+    return None
 
 
-def _use(offers: Sequence[Offer]) -> float:
-    """The part of a host's units that is lent; a host with nothing in service comes last."""
-    used, free = (
-        sum(offer.used for offer in offers),
-        sum(offer.free for offer in offers if offer.out_of_service is None),
-    )
-    return used / (used + free) if free else 1.0
+def ranked(request: Request, hosts: Mapping[str, Sequence[Offer]]) -> list[str]:
+    """Names of hosts, best first. A host is as full as its cards that would do: what else it has does not count."""
+    right = {
+        name: [one for one in usable(offers) if any(mismatch(group, one.kind) is None for group in request.groups)]
+        for name, offers in hosts.items()
+    }
+    sign = 1 if packing(request, (one.kind for offers in right.values() for one in offers)) is Packing.PACK else -1
 
+    def key(name: str) -> tuple[int, int, str]:
+        liked = min((tier(group, one.kind) for group in request.groups for one in right[name]), default=0)
+        return liked, sign * sum(one.free for one in right[name]), name
 
-def _serves(ask: Ask, offer: Offer) -> bool:
-    """Whether an offer would do for an ask if there were no others: most hosts of a full cloud are passed over by this."""
-    return offer.free >= ask.amount and offer.out_of_service is None and mismatch(ask, offer) is None
-
-
-def _no_capacity(profile_name: str, reasons: Mapping[str, str], hosts: int) -> NoCapacity:
-    if not reasons:
-        return NoCapacity("no-capacity", f"No host offers what profile {profile_name} asks for.", hosts={})
-    shown = [f"{name}: {reason}" for name, reason in list(reasons.items())[:NAMED_IN_MESSAGE]]
-    more = hosts - len(shown)
-    return NoCapacity(
-        "no-capacity",
-        f"No host can serve profile {profile_name} now. "
-        + "; ".join(shown)
-        + (f"; and {more} more" if more > 0 else "")
-        + ".",
-        hosts=dict(reasons),
-    )
+    return sorted((name for name, offers in right.items() if offers), key=key)

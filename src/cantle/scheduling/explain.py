@@ -1,35 +1,211 @@
-"""Why a host cannot serve a request, in words for the person who asked."""
+"""Why a request cannot be served: for every card the first reason, for every host what is wrong with its cards together; grouped and
+counted, with the mend. Pure: hosts are added one after the other, so that a large cloud needs no memory."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 
-from cantle.scheduling.offer import Ask, Offer, mismatch
+from cantle.model.explanation import Explanation, GroupView, Reason
+from cantle.model.kind import Kind, mismatch
+from cantle.model.numa import NumaPolicy, allows
+from cantle.model.offer import Offer
+from cantle.model.request import Request, RequestGroup
+from cantle.scheduling.fit import fit, usable
+
+#: Examples that are kept of each reason, and hosts that are named.
+EXAMPLES = 3
+NAMED = 100
+
+#: What is done about a card that is out of service, by code.
+MENDS = {
+    "in-maintenance": "cantle device enable",
+    "not-healthy": "cantle device show says what is wrong with it",
+    "host-down": "start the host's agent: cantle host list",
+    "intent-open": "wait for its host, or cantle device intent show",
+}
 
 
-def why_not(asks: Sequence[Ask], offers: Sequence[Offer]) -> str:
-    """The first thing that is wrong with one host's offers; that they fit one by one but not together if nothing is."""
-    for ask in asks:
-        if (reason := _why_not_one(ask, offers)) is not None:
-            return reason
-    return "each group fits, but not all of them together"
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One reason: a code, what is so of a card or host, what would mend it."""
+
+    code: str
+    what: str
+    mend: str
 
 
-def _why_not_one(ask: Ask, offers: Sequence[Offer]) -> str | None:
-    if len(ask.amounts) > 1:
-        classes = " and ".join(resource_class for resource_class, _ in ask.amounts)
-        return f"group {ask.group_id} wants {classes} from one provider, and a provider has one class"
-    resource_class, amount = ask.amounts[0]
-    of_class = [offer for offer in offers if offer.resource_class == resource_class]
-    if not of_class:
-        return f"no {resource_class}"
-    suitable = [offer for offer in of_class if mismatch(ask, offer) is None]
-    if not suitable:
-        return "; ".join(sorted({reason for offer in of_class if (reason := mismatch(ask, offer)) is not None})[:3])
-    serving = [offer for offer in suitable if offer.out_of_service is None]
-    if not serving:
-        return "; ".join(sorted({offer.out_of_service for offer in suitable if offer.out_of_service is not None})[:3])
-    best = max(offer.free for offer in serving)
-    if best < amount:
-        return f"{amount} {resource_class} of one provider wanted, at most {best} free"
+def of_card(
+    group: RequestGroup, offer: Offer, broken: Collection[str | None], nodes: Collection[int] = ()
+) -> Why | None:
+    """The first reason why a card does not do for a group; None when it does, as far as it alone is concerned.
+
+    :param broken: names of units of cards on its host that are not free as a whole.
+    """
+    if (wrong := mismatch(group, offer.kind)) is not None:
+        return Why(wrong.code, wrong.what, wrong.mend)
+    if offer.out_of_service is not None:
+        code, words = offer.out_of_service
+        return Why(code, words, MENDS.get(code, "cantle device show"))
+    needed = group.units if group.together else 1
+    if offer.free < needed:
+        return _too_few(offer, needed)
+    if offer.unit is not None and offer.unit in broken:
+        what = f"belongs to the unit {offer.unit!r}, of which another card is not free"
+        return Why("unit-not-whole", what, "wait for the other cards of the unit")
+    return _far(group, offer, nodes)
+
+
+def _too_few(offer: Offer, needed: int) -> Why:
+    if offer.free == 0 and offer.used == 0:
+        return Why("offers-nothing", "offers nothing now", "cantle device show says why")
+    if offer.free == 0:
+        return Why("all-lent", "is lent completely", "wait, or release a lease: cantle lease list")
+    return Why("too-few-free", f"has {offer.free} free of one card, {needed} wanted", "ask for fewer of one card")
+
+
+def _far(group: RequestGroup, offer: Offer, nodes: Collection[int]) -> Why | None:
+    if group.numa is None:
+        return None
+    if offer.numa_node is None and group.numa in (NumaPolicy.REQUIRED, NumaPolicy.SOCKET):
+        return Why("numa-unknown", "is on a NUMA node that its host does not know", "ask with legacy or preferred")
+    if nodes and not allows(group.numa, offer.numa_node, nodes):
+        return Why("numa-other", f"is on NUMA node {offer.numa_node}", "ask with preferred, or for other nodes")
     return None
+
+
+def broken_units(offers: Sequence[Offer]) -> frozenset[str | None]:
+    """Names of units of cards that are not free as a whole."""
+    there = {offer.unit for offer in offers if offer.unit is not None}
+    return frozenset(there - {offer.unit for offer in usable(offers)})
+
+
+def of_host(request: Request, offers: Sequence[Offer], nodes: Collection[int] = ()) -> Why | None:
+    """Why a host does not do though each group finds a card on it; None when it does, or when a group finds none."""
+    broken = broken_units(offers)
+    for group in request.groups:
+        if not any(of_card(group, offer, broken, nodes) is None for offer in offers):
+            return None
+    if fit(request, offers, nodes=nodes) is not None:
+        return None
+    for group in request.groups:
+        right = [offer for offer in offers if of_card(group, offer, broken, nodes) is None]
+        if (why := _of_group(group, right)) is not None:
+            return why
+    if fit(_near(request), offers) is not None:
+        return Why("numa-apart", "has enough, but not on NUMA nodes that are near enough", "ask with preferred")
+    if request.isolate and fit(replace(_near(request), isolate=False), offers) is not None:
+        return Why("not-isolated", "has too few different cards for groups that are isolated", "group_policy=none")
+    return Why("not-together", "has cards for each group, but not for all of them together", "ask for fewer")
+
+
+def _of_group(group: RequestGroup, right: Sequence[Offer]) -> Why | None:
+    """Why the cards that would do for a group are not enough for it, wherever they are."""
+    free = sum(offer.free for offer in right)
+    if free < group.units:
+        return Why("too-few-together", f"has {free} for {group.name}, {group.units} wanted", "ask for fewer")
+    if group.apart and len(right) < group.units:
+        what = f"has {len(right)} different cards for {group.name}, {group.units} wanted, each of another card"
+        return Why("too-few-apart", what, "ask for fewer, or let them share a card")
+    return None
+
+
+def _near(request: Request) -> Request:
+    return replace(request, groups=tuple(replace(group, numa=None) for group in request.groups))
+
+
+@dataclass(slots=True)
+class _Tally:
+    why: Why
+    cards: int = 0
+    hosts: set[str] = field(default_factory=set)
+    more_hosts: int = 0
+    examples: list[str] = field(default_factory=list)
+
+    def add(self, hostname: str, card: str = "", cards: int = 0) -> None:
+        self.cards += cards
+        self.hosts.add(hostname)
+        if len(self.examples) < EXAMPLES:
+            self.examples.append(f"{hostname} {card}".rstrip())
+
+    def reason(self) -> Reason:
+        why = self.why
+        return Reason(why.code, why.what, why.mend, self.cards, len(self.hosts) + self.more_hosts, tuple(self.examples))
+
+
+class Explainer:
+    """Collects reasons, host by host."""
+
+    def __init__(self, request: Request, nodes: Collection[int] = ()) -> None:
+        self._request = request
+        self._nodes = nodes
+        self._groups: list[dict[Why, _Tally]] = [{} for _ in request.groups]
+        self._suitable = [0] * len(request.groups)
+        self._together: dict[Why, _Tally] = {}
+        self._fitting: list[str] = []
+        self._fit_count = 0
+        self._hosts = self._cards = 0
+
+    def add(self, hostname: str, offers: Sequence[Offer]) -> None:
+        """A host with all its cards of kinds that some group might take."""
+        self._hosts += 1
+        self._cards += len(offers)
+        broken = broken_units(offers)
+        for position, group in enumerate(self._request.groups):
+            for offer in offers:
+                why = of_card(group, offer, broken, self._nodes)
+                if why is None:
+                    self._suitable[position] += 1
+                else:
+                    self._tally(self._groups[position], why).add(hostname, offer.address, 1)
+        why = of_host(self._request, offers, self._nodes)
+        if why is not None:
+            self._tally(self._together, why).add(hostname)
+        elif fit(self._request, offers, nodes=self._nodes) is not None:
+            self._fit_count += 1
+            if len(self._fitting) < NAMED:
+                self._fitting.append(hostname)
+
+    def add_kind(self, kind: Kind, cards: int, hosts: int, example: str) -> None:
+        """So many cards of a kind that no group takes."""
+        self._cards += cards
+        for position, group in enumerate(self._request.groups):
+            wrong = mismatch(group, kind)
+            if wrong is not None:
+                self._count(position, Why(wrong.code, wrong.what, wrong.mend), cards, hosts, example)
+
+    def add_mode(self, mode: str, cards: int, hosts: int, example: str) -> None:
+        """So many cards of a mode that offers nothing."""
+        self._cards += cards
+        why = Why("offers-nothing", f"is {mode} and offers nothing", "cantle device show says why")
+        for position in range(len(self._request.groups)):
+            self._count(position, why, cards, hosts, example)
+
+    def _count(self, position: int, why: Why, cards: int, hosts: int, example: str) -> None:
+        tally = self._tally(self._groups[position], why)
+        tally.cards += cards
+        tally.more_hosts += hosts
+        tally.examples = [*tally.examples, example][:EXAMPLES]
+
+    def _tally(self, among: dict[Why, _Tally], why: Why) -> _Tally:
+        return among.setdefault(why, _Tally(why))
+
+    def result(self, lent_until: str | None = None) -> Explanation:
+        """What was found, the commonest reason first.
+
+        :param lent_until: when the first of the leases that hold such cards ends by itself, for the mend of ``all-lent``.
+        """
+        groups = tuple(
+            GroupView(group.name, group.units, self._suitable[position], _sorted(self._groups[position], lent_until))
+            for position, group in enumerate(self._request.groups)
+        )
+        together = _sorted(self._together, None)
+        return Explanation(self._hosts, self._cards, self._fit_count, tuple(self._fitting), groups, together)
+
+
+def _sorted(tallies: dict[Why, _Tally], lent_until: str | None) -> tuple[Reason, ...]:
+    found = sorted((tally.reason() for tally in tallies.values()), key=lambda one: (-one.cards, -one.hosts, one.what))
+    if lent_until is None:
+        return tuple(found)
+    until = f"wait until {lent_until}, when the first lease ends by itself, or release one: cantle lease list"
+    return tuple(replace(one, mend=until) if one.code == "all-lent" else one for one in found)

@@ -1,62 +1,195 @@
-"""Whether all asks fit on one host together, and how: a small search that gives up nothing it could have found."""
+"""Whether a request fits on one host, and how: a small search that gives up nothing it could have found."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
-from cantle.scheduling.offer import Ask, Offer, mismatch
+from cantle.model.kind import Kind, mismatch, tier
+from cantle.model.numa import NumaPolicy, allows
+from cantle.model.offer import Offer
+from cantle.model.request import Packing, Request, RequestGroup
 
 #: Steps before a search is given up as too tangled. Cards of a host are few kinds, and equal ones are tried once: real hosts need dozens.
 MAX_STEPS = 20_000
 
 
-def fit(asks: Sequence[Ask], offers: Sequence[Offer]) -> list[Offer] | None:
-    """An offer of one host for each ask, in the order of the asks; None when they do not fit together.
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """So many units of one card: a group, or one unit of it where they need not come from one card.
 
-    Least used first, then by address, so that the same question has the same answer.
+    :param group: position of the group in the request.
+    :param apart: two asks that share one of these numbers come from different cards.
     """
-    ranked = sorted(
-        (offer for offer in offers if offer.out_of_service is None), key=lambda offer: (offer.used, offer.address)
-    )
-    suitable = [tuple(mismatch(ask, offer) is None for offer in ranked) for ask in asks]
-    hardest = sorted(range(len(asks)), key=lambda number: (-asks[number].amount, sum(suitable[number]), number))
-    search = _Search([asks[number].amount for number in hardest], [suitable[number] for number in hardest])
-    found = search.place(0, [offer.free for offer in ranked])
-    if found is None:
+
+    group: int
+    amount: int
+    apart: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Units that are taken of an offer for a group, by its position. ``companion``: nobody asked for it, but it belongs to the unit of a
+    card that is taken."""
+
+    group: int
+    offer: Offer
+    amount: int
+    companion: bool = False
+
+
+def asks(request: Request) -> list[Ask]:
+    """What a request asks single cards for, in order. Group by group: 0 is the mark of ``isolate``, others of groups set apart."""
+    found: list[Ask] = []
+    for position, group in enumerate(request.groups):
+        isolated = frozenset({0}) if request.isolate else frozenset[int]()
+        if group.together:
+            found.append(Ask(position, group.units, isolated))
+        elif group.apart:
+            found += [Ask(position, 1, isolated | {position + 1})] * group.units
+        else:
+            found += [Ask(position, 1, isolated)] * group.units
+    return found
+
+
+def packing(request: Request, kinds: Iterable[Kind]) -> Packing:
+    """The packing a request says, else that of what would do: slices are packed, so that whole cards stay free; whole cards spread."""
+    said = next((group.packing for group in request.groups if group.packing is not None), None)
+    if said is not None:
+        return said
+    return Packing.PACK if any(kind.sliced for kind in kinds) else Packing.SPREAD
+
+
+def usable(offers: Sequence[Offer]) -> list[Offer]:
+    """Offers in service, without those whose unit of cards is not free as a whole."""
+    broken = {offer.unit for offer in offers if offer.unit is not None and not _untouched(offer)}
+    return [
+        offer for offer in offers if offer.out_of_service is None and (offer.unit is None or offer.unit not in broken)
+    ]
+
+
+def _untouched(offer: Offer) -> bool:
+    return offer.out_of_service is None and offer.used == 0 and offer.free > 0
+
+
+def fit(
+    request: Request,
+    offers: Sequence[Offer],
+    *,
+    nodes: Collection[int] = (),
+    sockets: Mapping[int, int | None] | None = None,
+) -> list[Taken] | None:
+    """What is taken of one host's offers for a request; None when it does not fit. The same question has the same answer.
+
+    :param nodes: the guest's memory nodes; empty: cards must be near each other only.
+    """
+    wanted = asks(request)
+    ranked = _ranked(request, usable(offers))
+    right = {
+        (position, offer.deployable_id): mismatch(group, offer.kind) is None
+        for position, group in enumerate(request.groups)
+        for offer in ranked
+    }
+    if any(not any(right[ask.group, offer.deployable_id] for offer in ranked) for ask in set(wanted)):
         return None
-    return [ranked[index] for _, index in sorted(zip(hardest, found, strict=True))]
+    for near in _nearness(request, ranked, nodes, sockets):
+        suitable = [
+            tuple(right[ask.group, offer.deployable_id] and near(request.groups[ask.group], offer) for offer in ranked)
+            for ask in wanted
+        ]
+        found = _search(wanted, suitable, ranked)
+        if found is not None:
+            return _taken(wanted, found, ranked, offers)
+    return None
+
+
+def _ranked(request: Request, offers: Sequence[Offer]) -> list[Offer]:
+    """Best first: preferred kinds, then the fullest card (or the emptiest), then by address."""
+    sign = 1 if packing(request, (offer.kind for offer in offers)) is Packing.PACK else -1
+
+    def key(offer: Offer) -> tuple[int, int, str, int]:
+        liked = min(tier(group, offer.kind) for group in request.groups)
+        return liked, sign * offer.free, offer.address, offer.deployable_id
+
+    return sorted(offers, key=key)
+
+
+class _Near:
+    """Whether an offer is near enough for a group: on one of the nodes, or as far as its policy allows."""
+
+    def __init__(self, nodes: Collection[int], sockets: Mapping[int, int | None] | None, *, strict: bool) -> None:
+        self._nodes = nodes
+        self._sockets = sockets
+        self._strict = strict
+
+    def __call__(self, group: RequestGroup, offer: Offer) -> bool:
+        policy = NumaPolicy.REQUIRED if self._strict else group.numa or NumaPolicy.PREFERRED
+        return allows(policy, offer.numa_node, self._nodes, self._sockets)
+
+
+def _nearness(
+    request: Request, offers: Sequence[Offer], nodes: Collection[int], sockets: Mapping[int, int | None] | None
+) -> list[_Near]:
+    """What to try, strictest first: everything on the nodes (on each node in turn, if the guest has none), then what policies allow."""
+    known = sorted({offer.numa_node for offer in offers if offer.numa_node is not None})
+    places: list[Collection[int]] = [nodes] if nodes else [[node] for node in known] or [[]]
+    tries = [_Near(place, sockets, strict=True) for place in places if place]
+    if not nodes and len(asks(request)) == 1:
+        tries = []  # one card is near to itself: which node it is on decides nothing
+    return tries + [_Near(place, sockets, strict=False) for place in places]
+
+
+def _taken(
+    wanted: Sequence[Ask], found: Sequence[int], ranked: Sequence[Offer], offers: Sequence[Offer]
+) -> list[Taken]:
+    taken = [Taken(ask.group, ranked[index], ask.amount) for ask, index in zip(wanted, found, strict=True)]
+    ours = {one.offer.deployable_id for one in taken}
+    opened = {one.offer.unit: one.group for one in reversed(taken) if one.offer.unit is not None}
+    for offer in sorted(offers, key=lambda one: (one.address, one.deployable_id)):
+        if offer.unit in opened and offer.deployable_id not in ours:
+            taken.append(Taken(opened[offer.unit], offer, offer.free, companion=True))
+    return taken
+
+
+def _search(wanted: Sequence[Ask], suitable: Sequence[tuple[bool, ...]], ranked: Sequence[Offer]) -> list[int] | None:
+    hardest = sorted(range(len(wanted)), key=lambda number: (-wanted[number].amount, sum(suitable[number]), number))
+    search = _Search([wanted[number] for number in hardest], [suitable[number] for number in hardest])
+    found = search.place(0, [offer.free for offer in ranked], [frozenset()] * len(ranked))
+    return None if found is None else [index for _, index in sorted(zip(hardest, found, strict=True))]
 
 
 class _Search:
     """Depth first, hardest ask first. Offers that are equal for all asks still to come are tried once, and a rest that failed is
     remembered: sixteen identical cards are one case, not sixteen factorial."""
 
-    def __init__(self, amounts: Sequence[int], suitable: Sequence[tuple[bool, ...]]) -> None:
-        self._amounts = amounts
+    def __init__(self, wanted: Sequence[Ask], suitable: Sequence[tuple[bool, ...]]) -> None:
+        self._asks = wanted
         self._suitable = suitable
         self._failed: set[tuple[object, ...]] = set()
         self._steps = 0
         # For each depth, what an offer is worth to the asks from there on.
-        self._kinds = [list(zip(*suitable[depth:], strict=True)) for depth in range(len(amounts))]
+        self._kinds = [list(zip(*suitable[depth:], strict=True)) for depth in range(len(wanted))]
 
-    def place(self, depth: int, free: list[int]) -> list[int] | None:
-        """Indexes of offers for the asks from ``depth`` on, with so much free of each offer."""
-        if depth == len(self._amounts):
+    def place(self, depth: int, free: list[int], marks: list[frozenset[int]]) -> list[int] | None:
+        """Indexes of offers for the asks from ``depth`` on, with so much free of each offer, and the marks of asks it serves already."""
+        if depth == len(self._asks):
             return []
-        kinds = self._kinds[depth]
-        rest = (depth, *sorted(zip(kinds, free, strict=True)))
+        cases = list(zip(self._kinds[depth], free, map(sorted, marks), strict=True))
+        rest = (depth, repr(sorted(cases)))
         if rest in self._failed or self._steps >= MAX_STEPS:
             return None
         self._steps += 1
-        tried = set()
+        ask, tried = self._asks[depth], set[str]()
         for index, left in enumerate(free):
-            case = (kinds[index], left)
-            if not self._suitable[depth][index] or left < self._amounts[depth] or case in tried:
+            case = repr(cases[index])
+            if not self._suitable[depth][index] or left < ask.amount or marks[index] & ask.apart or case in tried:
                 continue
             tried.add(case)
-            free[index] -= self._amounts[depth]
-            found = self.place(depth + 1, free)
-            free[index] += self._amounts[depth]
+            free[index] -= ask.amount
+            before, marks[index] = marks[index], marks[index] | ask.apart
+            found = self.place(depth + 1, free, marks)
+            free[index] += ask.amount
+            marks[index] = before
             if found is not None:
                 return [index, *found]
         self._failed.add(rest)

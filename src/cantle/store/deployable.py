@@ -19,10 +19,8 @@ from cantle.store.tables import (
     attributes,
     claims,
     deployables,
-    device_profiles,
     devices,
     hosts,
-    profile_classes,
 )
 from cantle.store.types import Record
 
@@ -94,30 +92,6 @@ _CAPACITY = select(
     FREE,
 ).select_from(_PLACES)
 
-_OFFERED = (
-    select(
-        device_profiles.c.id.label("profile_id"),
-        device_profiles.c.groups,
-        deployables.c.id,
-        deployables.c.host_id,
-        deployables.c.rp_uuid,
-        deployables.c.resource_class,
-        deployables.c.traits,
-        *SERVICE,
-        USED,
-        FREE,
-    )
-    .select_from(
-        with_intents(
-            device_profiles.outerjoin(profile_classes, profile_classes.c.profile_id == device_profiles.c.id)
-            .outerjoin(deployables, deployables.c.resource_class == profile_classes.c.resource_class)
-            .outerjoin(devices, devices.c.id == deployables.c.device_id)
-            .outerjoin(hosts, hosts.c.id == deployables.c.host_id)
-        )
-    )
-    .where(device_profiles.c.name == bindparam("profile_name"))
-)
-
 
 def by_uuid(connection: Connection, uuid: str) -> Deployable | None:
     """One deployable with its attributes."""
@@ -151,12 +125,6 @@ def capacity(connection: Connection, where: Mapping[str, object], page: Page | N
     else:
         query = window(connection, query, page, deployables, SORT_KEYS)
     return connection.execute(query).all()
-
-
-def offered(connection: Connection, profile_name: str) -> Sequence[Record]:
-    """The profile with everything of the resource classes it asks for: rows of profile_id, groups, and a deployable with used and free
-    units, or NULLs in the place of a deployable. No row: no such profile."""
-    return connection.execute(_OFFERED, {"profile_name": profile_name}).all()
 
 
 def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:

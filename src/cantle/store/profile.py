@@ -20,12 +20,15 @@ SORT_KEYS = {
     "uuid": device_profiles.c.uuid,
 }
 
-_BY_NAME = Prepared(select(device_profiles).where(device_profiles.c.name == bindparam("name")))
-_BY_REF = select(device_profiles).where(
-    or_(device_profiles.c.uuid == bindparam("uuid"), device_profiles.c.name == bindparam("ref"))
-)
+#: A flavor is kept beside the profiles (`cantle.store.flavor`) and is none.
+_IS_FLAVOR = device_profiles.c.extra_specs.is_not(None)
+_PROFILES = select(device_profiles).where(~_IS_FLAVOR)
+_BY_NAME = Prepared(_PROFILES.where(device_profiles.c.name == bindparam("name")))
+_BY_REF = _PROFILES.where(or_(device_profiles.c.uuid == bindparam("uuid"), device_profiles.c.name == bindparam("ref")))
 _IN_USE = exists().where(arqs.c.profile_id == device_profiles.c.id).label("in_use")
-_BY_REFS = select(device_profiles.c.id, device_profiles.c.uuid, device_profiles.c.name, _IN_USE).where(
+_BY_REFS = select(
+    device_profiles.c.id, device_profiles.c.uuid, device_profiles.c.name, _IS_FLAVOR.label("is_flavor"), _IN_USE
+).where(
     or_(
         device_profiles.c.uuid.in_(bindparam("uuids", expanding=True)),
         device_profiles.c.name.in_(bindparam("refs", expanding=True)),
@@ -45,13 +48,13 @@ def by_ref(connection: Connection, ref: str, uuid: str | None) -> list[DevicePro
 
 
 def with_use(connection: Connection, refs: Sequence[str], uuids: Sequence[str]) -> Sequence[Record]:
-    """id, uuid, name, in_use of the profiles with one of these names or uuids."""
+    """id, uuid, name, is_flavor, in_use of the profiles and flavors with one of these names or uuids."""
     return connection.execute(_BY_REFS, {"refs": list(refs), "uuids": list(uuids)}).all()
 
 
 def listed(connection: Connection, names: Sequence[str] | None, page: Page | None) -> list[DeviceProfile]:
     """Profiles, all or those with one of the names."""
-    query = select(device_profiles)
+    query = _PROFILES
     if names is not None:
         query = query.where(device_profiles.c.name.in_(list(names)))
     return [profile(row) for row in connection.execute(window(connection, query, page, device_profiles, SORT_KEYS))]

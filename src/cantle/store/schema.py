@@ -3,7 +3,7 @@ named here."""
 
 from __future__ import annotations
 
-from cantle.store import idempotency_table, provider_tables, token_table
+from cantle.store import idempotency_table, kind_tables, provider_tables, token_table
 from cantle.store.tables import metadata
 
-__all__ = ["idempotency_table", "metadata", "provider_tables", "token_table"]
+__all__ = ["idempotency_table", "kind_tables", "metadata", "provider_tables", "token_table"]

@@ -58,6 +58,19 @@ def why_not(row: Record) -> str | None:
     return None
 
 
+def out_of_service(row: Record) -> tuple[str, str] | None:
+    """The same as `why_not`, as a code and words that are the same for all devices of which it is so, for those who count them."""
+    if row.status != DeviceStatus.ENABLED:
+        return "in-maintenance", "is in maintenance"
+    if row.health not in LENDABLE:
+        return "not-healthy", f"is {row.health}" + (f": {row.device_reason}" if row.device_reason else "")
+    if not row.up:
+        return "host-down", "is on a host that is down"
+    if row.intent_version != row.wished_version:
+        return "intent-open", (intent_status(row).why_not("") or "").strip()
+    return None
+
+
 def intent_status(row: Record) -> IntentStatus:
     """The latest wish and how far its host has followed. The row has what `INTENT` has."""
     return IntentStatus(

@@ -75,6 +75,7 @@ devices = Table(
     Column("intent_code", name(64)),
     Column("intent_error", Text),
     Column("plans", LongText),
+    Column("labels", Facts),
     UniqueConstraint("host_id", "address"),
 )
 
@@ -110,6 +111,7 @@ deployables = Table(
     Column("root_id", RowId, ForeignKey("deployables.id")),
     Column("bitstream_id", name()),
     *_times(),
+    Column("kind", name(40)),
     UniqueConstraint("device_id", "name"),
 )
 
@@ -143,7 +145,8 @@ attach_handles = Table(
     UniqueConstraint("deployable_id", "key"),
 )
 
-# A flavor for devices. Immutable once made.
+# A flavor for devices. Immutable once made. One with ``extra_specs`` is a flavor and has no groups: both are named where something is
+# asked for, so no two have one name.
 device_profiles = Table(
     "device_profiles",
     metadata,
@@ -153,6 +156,7 @@ device_profiles = Table(
     Column("description", Text),
     Column("groups", Groups, nullable=False),
     *_times(),
+    Column("extra_specs", Facts),
 )
 
 # Which resource classes a profile asks for, so that one query finds a profile together with everything that could serve it.

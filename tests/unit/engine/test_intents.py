@@ -90,7 +90,7 @@ def test_from_the_wish_until_the_host_has_followed_nothing_is_lent_of_the_card(d
     assert capacity_of(db).reason == f"{ADDRESS} is being changed to passthrough (intent 1)"
     assert capacity_of(db).free == 0
     error = refused(partial(create_lease, db, ALICE, profile_name="vgpu"), NoCapacity)
-    assert f"{ADDRESS} is being changed to passthrough (intent 1)" in error.message
+    assert f"1 card (compute-1 {ADDRESS}): is being changed to passthrough (intent 1)" in error.message
     (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
     one = Bind(arq.uuid, "compute-1", capacity_of(db).rp_uuid, str(uuid4()))
     assert refused(partial(bind, db, NOVA_FOR_ALICE, [one])).code == "provider-out-of-service"
@@ -362,13 +362,13 @@ def test_a_wish_between_a_leases_choice_and_its_claim_is_seen_by_the_claim(
         host, other = Follower(db), Database.open(server_url(kind))
         make_profile(db)
 
-        def interrupted(*asked: Any) -> Choice:
-            chosen = choose(*asked)
+        def interrupted(*asked: Any, **how: Any) -> Choice | None:
+            chosen = choose(*asked, **how)
             if wait_device(other, "compute-1", ADDRESS).intent.version == 0:
                 set_intent(other, ADMIN, "compute-1", WHOLE)
             return chosen
 
-        monkeypatch.setattr("cantle.engine.lease.choose", interrupted)
+        monkeypatch.setattr("cantle.engine.choice.choose", interrupted)
         error = refused(partial(create_lease, db, ALICE, profile_name="vgpu"), NoCapacity)
         assert "is being changed to passthrough" in error.message
         assert current_work(db, "compute-1").wanted == ()

@@ -20,6 +20,7 @@ from cantle.errors import BadRequest, NoCapacity, NotFound
 from cantle.keeper import expiry
 from cantle.model.arq import ArqState
 from cantle.model.device import DeviceStatus
+from cantle.model.explanation import Explanation
 from cantle.model.lease import Lease, LeaseState
 from cantle.model.page import Page
 from cantle.store.database import Database
@@ -87,11 +88,14 @@ def test_what_is_not_there_is_refused_with_a_reason_for_each_host(db: Database, 
     with pytest.raises(NoCapacity) as caught:
         create_lease(db, ALICE, profile_name="pair")
     assert caught.value.code == "no-capacity"
-    assert caught.value.details["hosts"] == {
-        "compute-1": "2 VGPU of one provider wanted, at most 0 free",
-        "compute-2": "2 VGPU of one provider wanted, at most 1 free",
-    }
-    assert "compute-1: 2 VGPU" in caught.value.message
+    explanation = caught.value.details["explanation"]
+    assert isinstance(explanation, Explanation)
+    (group,) = explanation.groups
+    assert [(reason.code, reason.examples) for reason in group.reasons] == [
+        ("too-few-free", ("compute-2 0000:af:00.0",)),
+        ("all-lent", ("compute-1 0000:af:00.0",)),
+    ]
+    assert "1 card (compute-2 0000:af:00.0): has 1 free of one card, 2 wanted" in caught.value.message
     assert len(list_leases(db, ALICE)) == 1
 
 
@@ -101,16 +105,23 @@ def test_only_the_host_asked_for_is_chosen(db: Database, host: Host) -> None:
     assert create_lease(db, ALICE, profile_name="pair", hostname="compute-2").hostname == "compute-2"
     with pytest.raises(NoCapacity) as caught:
         create_lease(db, ALICE, profile_name="pair", hostname="compute-2")
-    assert list(caught.value.details["hosts"]) == ["compute-2"]  # type: ignore[call-overload]
+    assert "compute-2" in caught.value.message
+    assert "compute-1" not in caught.value.message
     with pytest.raises(NotFound) as absent:
         create_lease(db, ALICE, profile_name="pair", hostname="nowhere")
     assert absent.value.code == "host-not-found"
 
 
-def test_least_used_first_and_always_the_same(db: Database, host: Host) -> None:
+def test_slices_fill_one_host_and_whole_cards_are_spread_and_always_the_same(db: Database, host: Host) -> None:
+    cards = [whole(host=name, address=f"0000:3{n}:00.0") for name in ("compute-1", "compute-2") for n in (1, 2)]
+    host.report(t4(4), *cards[:2])
     other = Host(db, "compute-2")
-    other.report(t4(4, host="compute-2"))
-    chosen = [create_lease(db, ALICE, profile_name="pair").hostname for _ in range(4)]
+    other.report(t4(4, host="compute-2"), *cards[2:])
+    make_profile(db, "whole", [{"resources:PGPU": "1"}])
+    make_profile(db, "wide", [{"resources:VGPU": "1", "accel:packing": "spread"}])
+    assert [create_lease(db, ALICE, profile_name="wide").hostname for _ in range(2)] == ["compute-1", "compute-2"]
+    assert [create_lease(db, ALICE, profile_name="pair").hostname for _ in range(2)] == ["compute-1", "compute-2"]
+    chosen = [create_lease(db, ALICE, profile_name="whole").hostname for _ in range(4)]
     assert chosen == ["compute-1", "compute-2", "compute-1", "compute-2"]
 
 
@@ -129,13 +140,13 @@ def test_all_groups_are_on_one_host_and_each_group_on_one_card(db: Database, hos
 
 def test_nothing_is_lent_from_what_is_out_of_service(db: Database, host: Host) -> None:
     set_status(db, ADMIN, list_devices(db)[0].uuid, DeviceStatus.MAINTAINING)
-    with pytest.raises(NoCapacity, match=r"compute-1: 0000:af:00\.0 is in maintenance"):
+    with pytest.raises(NoCapacity, match=r"1 card \(compute-1 0000:af:00\.0\): is in maintenance"):
         create_lease(db, ALICE, profile_name="pair")
 
 
 def test_a_profile_of_what_nobody_has(db: Database, host: Host) -> None:
     make_profile(db, "fpga", [{"resources:FPGA": "1"}])
-    with pytest.raises(NoCapacity, match="No host offers what profile fpga asks for"):
+    with pytest.raises(NoCapacity, match=r"is mdev and offers VGPU, not FPGA"):
         create_lease(db, ALICE, profile_name="fpga")
     with pytest.raises(NotFound) as caught:
         create_lease(db, ALICE, profile_name="absent")

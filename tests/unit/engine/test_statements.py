@@ -23,6 +23,9 @@ from cantle.store.database import Database
 
 SIZES = (10, 1000)
 MOST = 5
+#: Calls that send more: a lease is chosen (its profile with all kinds, hosts, what they offer), locked, written in three tables, and what
+#: the host has left is counted.
+MORE = {"create lease": 8, "release lease": 6}
 
 
 class World:
@@ -244,4 +247,4 @@ def counts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_a_call_sends_few_statements_and_as_many_in_a_large_cloud(counts: dict[int, dict[str, int]], name: str) -> None:
     small, large = (counts[size][name] for size in SIZES)
     assert small == large
-    assert 1 <= small <= MOST
+    assert 1 <= small <= MORE.get(name, MOST)

@@ -3,177 +3,244 @@
 from __future__ import annotations
 
 import itertools
+import random
+from collections import Counter, defaultdict
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.scheduling.offers import group, of_hosts, of_one_host, offer, requests
 
-from cantle.errors import NoCapacity
+from cantle.model.kind import mismatch
+from cantle.model.numa import NumaPolicy, allows
+from cantle.model.offer import Offer
+from cantle.model.request import Packing, Request, of_profile
 from cantle.scheduling.choose import choose
-from cantle.scheduling.fit import fit
-from cantle.scheduling.offer import Ask, Offer, asks, mismatch
-
-CLASSES = ("VGPU", "PGPU")
-TRAITS = ("CUSTOM_A", "CUSTOM_B")
+from cantle.scheduling.fit import asks, fit, usable
 
 
-def offer(
-    number: int,
-    *,
-    host: str = "h1",
-    resource_class: str = "VGPU",
-    traits: tuple[str, ...] = (),
-    used: int = 0,
-    free: int = 1,
-    out: str | None = None,
-) -> Offer:
-    """A deployable."""
-    return Offer(
-        deployable_id=number,
-        rp_uuid=f"rp-{number}",
-        host_id=sum(map(ord, host)),
-        hostname=host,
-        address=f"0000:{number:02x}:00.0",
-        resource_class=resource_class,
-        traits=frozenset(traits),
-        used=used,
-        free=free,
-        out_of_service=out,
+def near(request: Request, chosen: list[tuple[int, Offer]]) -> bool:
+    """Whether there is a node to which all chosen cards are as near as their groups want."""
+    nodes: list[list[int]] = [[one.numa_node] for _, one in chosen if one.numa_node is not None] or [[]]
+    return any(
+        all(allows(request.groups[at].numa or NumaPolicy.PREFERRED, one.numa_node, node) for at, one in chosen)
+        for node in [*nodes, [0], [1]]
     )
 
 
-offers = st.builds(
-    offer,
-    st.integers(0, 9),
-    resource_class=st.sampled_from(CLASSES),
-    traits=st.lists(st.sampled_from(TRAITS), unique=True).map(tuple),
-    used=st.integers(0, 3),
-    free=st.integers(0, 3),
-    out=st.sampled_from([None, None, None, "down"]),
-)
-wanted = st.builds(
-    lambda resource_class, amount, required, forbidden: Ask(
-        0, ((resource_class, amount),), frozenset(required), frozenset(forbidden) - frozenset(required)
-    ),
-    st.sampled_from(CLASSES),
-    st.integers(1, 3),
-    st.lists(st.sampled_from(TRAITS), max_size=1),
-    st.lists(st.sampled_from(TRAITS), max_size=1),
-)
+def sound(request: Request, taken: list[tuple[int, Offer, int]]) -> bool:
+    """Whether taking this serves the request: by every rule, whatever found it."""
+    used: Counter[int] = Counter()
+    for _, one, amount in taken:
+        used[one.deployable_id] += amount
+    if any(used[one.deployable_id] > one.free or one.out_of_service is not None for _, one, _ in taken):
+        return False
+    if any(mismatch(request.groups[at], one.kind) is not None for at, one, _ in taken):
+        return False
+    wanted = asks(request)
+    for (left, first), (right, second) in itertools.combinations(zip(wanted, taken, strict=True), 2):
+        if left.apart & right.apart and first[1].deployable_id == second[1].deployable_id:
+            return False
+    return near(request, [(at, one) for at, one, _ in taken])
 
 
-def exists(needs: list[Ask], there: list[Offer]) -> bool:
-    """By trying everything."""
-    for chosen in itertools.product(range(len(there)), repeat=len(needs)):
-        taken = [0] * len(there)
-        for ask, index in zip(needs, chosen, strict=True):
-            taken[index] += ask.amount
-        if all(
-            mismatch(ask, there[index]) is None and there[index].out_of_service is None
-            for ask, index in zip(needs, chosen, strict=True)
-        ) and all(used <= one.free for used, one in zip(taken, there, strict=True)):
-            return True
-    return False
+def exists(request: Request, there: list[Offer]) -> bool:
+    """Whether something serves the request, by trying everything."""
+    wanted = asks(request)
+    return any(
+        sound(request, [(ask.group, one, ask.amount) for ask, one in zip(wanted, chosen, strict=True)])
+        for chosen in itertools.product(usable(there), repeat=len(wanted))
+    )
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(wanted, min_size=1, max_size=4), st.lists(offers, max_size=4, unique_by=lambda one: one.deployable_id))
-def test_a_fit_is_found_exactly_when_there_is_one_and_it_is_sound(needs: list[Ask], there: list[Offer]) -> None:
-    found = fit(needs, there)
-    assert (found is not None) == exists(needs, there)
-    if found is None:
+@given(requests.filter(lambda one: len(asks(one)) <= 5), of_one_host)
+def test_a_fit_is_found_exactly_when_there_is_one_and_it_is_sound(request: Request, there: list[Offer]) -> None:
+    found = fit(request, there)
+    assert (found is not None) == exists(request, there)
+    if found is not None:
+        asked = [one for one in found if not one.companion]
+        assert sound(request, [(one.group, one.offer, one.amount) for one in asked])
+
+
+@settings(max_examples=200, deadline=None)
+@given(requests, of_hosts)
+def test_all_or_nothing_on_one_host_never_more_than_asked_and_no_unit_twice(
+    request: Request, there: list[Offer]
+) -> None:
+    choice = choose(request, there)
+    if choice is None:
         return
-    for ask, one in zip(needs, found, strict=True):
-        assert mismatch(ask, one) is None
-        assert one.out_of_service is None
-    for one in there:
-        assert sum(ask.amount for ask, taken in zip(needs, found, strict=True) if taken is one) <= one.free
+    assert {one.offer.hostname for one in choice.taken} == {choice.hostname}
+    asked: Counter[int] = Counter()
+    used: Counter[int] = Counter()
+    for one in choice.taken:
+        used[one.offer.deployable_id] += one.amount
+        if not one.companion:
+            asked[one.group] += one.amount
+    assert [asked[position] for position in range(len(request.groups))] == [each.units for each in request.groups]
+    assert all(used[one.offer.deployable_id] <= one.offer.free for one in choice.taken)
 
 
-@settings(max_examples=100, deadline=None)
-@given(
-    st.lists(wanted, min_size=1, max_size=3),
-    st.lists(offers, max_size=4, unique_by=lambda one: one.deployable_id),
-    st.randoms(),
-)
-def test_the_order_in_which_offers_come_does_not_matter(needs: list[Ask], there: list[Offer], chance: object) -> None:
+@settings(max_examples=200, deadline=None)
+@given(requests, of_hosts)
+def test_a_unit_of_cards_is_taken_as_a_whole_or_not_at_all(request: Request, there: list[Offer]) -> None:
+    choice = choose(request, there)
+    taken: Counter[int] = Counter()
+    for one in choice.taken if choice is not None else ():
+        taken[one.offer.deployable_id] += one.amount
+    members: dict[str, list[Offer]] = defaultdict(list)
+    for card in there:
+        if choice is not None and card.hostname == choice.hostname and card.unit is not None:
+            members[card.unit].append(card)
+    for of_unit in members.values():
+        if any(taken[card.deployable_id] for card in of_unit):
+            assert all(taken[card.deployable_id] for card in of_unit)
+            assert all(card.used == 0 and card.out_of_service is None for card in of_unit)
+
+
+@settings(max_examples=150, deadline=None)
+@given(requests, of_hosts, st.integers())
+def test_the_order_in_which_offers_come_does_not_matter(request: Request, there: list[Offer], seed: int) -> None:
     shuffled = list(there)
-    chance.shuffle(shuffled)  # type: ignore[attr-defined]
-    assert fit(needs, there) == fit(needs, shuffled)
+    random.Random(seed).shuffle(shuffled)  # noqa: S311
+    assert choose(request, there) == choose(request, shuffled)
+
+
+def profile(*groups: dict[str, str]) -> Request:
+    """A request of a device profile."""
+    return of_profile(list(groups))
+
+
+def addresses(request: Request, there: list[Offer], nodes: tuple[int, ...] = ()) -> list[int] | None:
+    """Numbers of the cards that are taken."""
+    choice = choose(request, there, nodes=nodes)
+    return None if choice is None else [one.offer.deployable_id for one in choice.taken]
 
 
 def test_sixteen_equal_cards_that_are_one_too_few_are_refused_quickly() -> None:
     """Placement's search takes seconds to minutes for this (design, *measured when choosing*)."""
-    needs = asks([{"resources:PGPU": "1"}] * 17, 1)
-    assert fit(needs, [offer(number, resource_class="PGPU") for number in range(16)]) is None
-    assert fit(needs[:16], [offer(number, resource_class="PGPU") for number in range(16)]) is not None
+    needs = profile(*[{"resources:PGPU": "1"}] * 17)
+    cards = [offer(number, resource_class="PGPU") for number in range(16)]
+    assert fit(needs, cards) is None
+    assert fit(replace(needs, groups=needs.groups[:16]), cards) is not None
 
 
 def test_a_specific_card_is_left_to_the_group_that_needs_it() -> None:
-    groups = [{"resources:PGPU": "1"}, {"resources:PGPU": "1", "trait:CUSTOM_A": "required"}]
-    plain, special = offer(2, resource_class="PGPU", used=0), offer(1, resource_class="PGPU", traits=("CUSTOM_A",))
-    choice = choose("p", groups, 1, [special, plain])
-    assert [(unit.group_id, one.deployable_id) for unit, one in choice.units] == [(0, 2), (1, 1)]
+    needs = profile({"resources:PGPU": "1"}, {"resources:PGPU": "1", "trait:CUSTOM_A": "required"})
+    plain, special = offer(2, resource_class="PGPU"), offer(1, resource_class="PGPU", traits=("CUSTOM_A",))
+    assert addresses(needs, [special, plain]) == [2, 1]
 
 
 def test_groups_of_one_card_are_packed_where_spreading_would_fail() -> None:
-    groups = [{"resources:VGPU": "1"}, {"resources:VGPU": "3"}]
-    choice = choose("p", groups, 1, [offer(1, free=3, used=1), offer(2, free=1)])
-    assert [(unit.group_id, one.deployable_id) for unit, one in choice.units] == [(0, 2), (1, 1), (1, 1), (1, 1)]
+    needs = profile({"resources:VGPU": "1"}, {"resources:VGPU": "3"})
+    assert addresses(needs, [offer(1, free=3, used=1), offer(2, free=1)]) == [2, 1]
 
 
-def test_the_less_used_host_is_chosen_then_the_first_by_name() -> None:
-    groups = [{"resources:VGPU": "1"}]
-    there = [offer(1, host="b", free=2), offer(2, host="a", free=2), offer(3, host="c", used=1, free=9)]
-    assert choose("p", groups, 1, there).hostname == "a"
-    assert choose("p", groups, 1, there[::2]).hostname == "b"
+def test_slices_are_packed_on_the_fullest_host_and_card_so_that_whole_cards_stay_free() -> None:
+    one = profile({"resources:VGPU": "1"})
+    there = [
+        offer(1, host="a", free=4),
+        offer(2, host="b", free=4),
+        offer(3, host="b", free=1, used=3),
+        offer(4, host="c", free=3),
+    ]
+    assert addresses(one, there) == [4]
+    assert addresses(one, there[:3]) == [1]
+    assert addresses(one, there[1:3]) == [3]
 
 
-def test_count_asks_for_the_whole_profile_so_many_times() -> None:
-    groups = [{"resources:VGPU": "2"}]
-    choice = choose("p", groups, 2, [offer(1, free=2), offer(2, free=2)])
-    assert [one.deployable_id for _, one in choice.units] == [1, 1, 2, 2]
+def test_whole_cards_are_spread_over_the_emptiest_hosts() -> None:
+    one = profile({"resources:PGPU": "1"})
+    there = [offer(number, host=host, resource_class="PGPU") for number, host in enumerate("abb")]
+    assert addresses(one, there) == [1]
+    packed = replace(one, groups=(replace(one.groups[0], packing=Packing.PACK),))
+    assert addresses(packed, there) == [0]
+
+
+def test_what_else_a_host_has_does_not_make_it_fuller_or_emptier() -> None:
+    there = [offer(1, host="a", free=3), offer(2, host="b", free=2), offer(3, host="b", resource_class="PGPU", free=9)]
+    assert addresses(profile({"resources:VGPU": "1"}), there) == [2]
+
+
+def test_equal_hosts_are_taken_by_name_and_equal_cards_by_address() -> None:
+    there = [offer(4, host="b"), offer(3, host="a"), offer(2, host="b"), offer(1, host="a")]
+    assert addresses(profile({"resources:VGPU": "1"}), there) == [1]
 
 
 @pytest.mark.parametrize(
-    ("group", "there", "why"),
+    ("policy", "nodes", "taken"),
     [
-        ({"resources:PGPU": "1"}, [offer(1)], "no PGPU"),
-        ({"resources:VGPU": "2"}, [offer(1), offer(2)], "2 VGPU of one provider wanted, at most 1 free"),
-        ({"resources:VGPU": "1", "trait:CUSTOM_A": "required"}, [offer(1)], "0000:01:00.0 lacks CUSTOM_A"),
-        (
-            {"resources:VGPU": "1", "trait:CUSTOM_A": "forbidden"},
-            [offer(1, traits=("CUSTOM_A",))],
-            "0000:01:00.0 has CUSTOM_A",
-        ),
-        ({"resources:VGPU": "1"}, [offer(1, out="0000:01:00.0 is missing")], "0000:01:00.0 is missing"),
-        (
-            {"resources:VGPU": "1", "resources:PGPU": "1"},
-            [offer(1), offer(2, resource_class="PGPU")],
-            "group 0 wants VGPU and PGPU from one provider, and a provider has one class",
-        ),
+        pytest.param("required", [0, 0], [1, 2], id="required: both on one node"),
+        pytest.param("required", [0, 1], None, id="required: not on two"),
+        pytest.param("required", [0, None], None, id="required: an unknown node is no node 0"),
+        pytest.param("required", [None, None], None, id="required: two unknown nodes may be two"),
+        pytest.param("legacy", [0, None], [1, 2], id="legacy: or unknown"),
+        pytest.param("legacy", [None, None], [1, 2], id="legacy: both unknown"),
+        pytest.param("legacy", [0, 1], None, id="legacy: not on two"),
+        pytest.param("preferred", [0, 1], [1, 2], id="preferred: any"),
+        pytest.param("socket", [0, 1], None, id="socket: a host that does not say is as required"),
+        pytest.param("socket", [1, 1], [1, 2], id="socket: one node is one socket"),
     ],
 )
-def test_the_reason_says_what_is_wrong(group: dict[str, str], there: list[Offer], why: str) -> None:
-    with pytest.raises(NoCapacity) as caught:
-        choose("gold", [group], 1, there)
-    assert caught.value.details["hosts"] == {"h1": why}
-    assert caught.value.message == f"No host can serve profile gold now. h1: {why}."
+def test_numa(policy: str, nodes: list[int | None], taken: list[int] | None) -> None:
+    needs = profile(*[{"resources:PGPU": "1", "accel:numa_policy": policy}] * 2)
+    cards = [offer(number, resource_class="PGPU", node=node) for number, node in enumerate(nodes, 1)]
+    assert addresses(needs, cards) == taken
 
 
-def test_groups_that_fit_one_by_one_but_not_together() -> None:
-    with pytest.raises(NoCapacity, match="h1: each group fits, but not all of them together"):
-        choose("gold", [{"resources:VGPU": "1"}] * 2, 1, [offer(1)])
+def test_cards_near_each_other_are_taken_though_nobody_asked() -> None:
+    needs = profile(*[{"resources:PGPU": "1"}] * 2)
+    cards = [offer(number, resource_class="PGPU", node=node) for number, node in ((1, 0), (2, 1), (3, 1))]
+    assert addresses(needs, cards) == [2, 3]
 
 
-def test_a_message_names_few_hosts_and_the_details_at_most_a_hundred() -> None:
-    there = [offer(1, host=f"h{number:04}", free=0) for number in range(300)]
-    with pytest.raises(NoCapacity) as caught:
-        choose("gold", [{"resources:VGPU": "1"}], 1, there)
-    assert caught.value.message.endswith("; and 295 more.")
-    assert len(caught.value.details["hosts"]) == 100  # type: ignore[arg-type]
+def test_the_guests_own_nodes_decide_if_they_are_known() -> None:
+    needs = profile({"resources:PGPU": "1", "accel:numa_policy": "required"})
+    cards = [offer(number, resource_class="PGPU", node=node) for number, node in ((1, 0), (2, 1))]
+    assert addresses(needs, cards, (1,)) == [2]
+    assert addresses(needs, cards, (2,)) is None
+    assert addresses(profile({"resources:PGPU": "1"}), cards, (1,)) == [2]
 
 
-def test_without_any_offer() -> None:
-    with pytest.raises(NoCapacity, match="No host offers what profile gold asks for"):
-        choose("gold", [{"resources:VGPU": "1"}], 1, [])
+def test_preferred_models_first_whatever_the_packing_and_others_else() -> None:
+    needs = profile({"resources:VGPU": "1", "accel:prefer": "CUSTOM_H100, CUSTOM_A100"})
+    fast, good = offer(1, host="a", free=9, traits=("CUSTOM_H100",)), offer(2, host="b", traits=("CUSTOM_A100",))
+    other = offer(3, host="c")
+    assert addresses(needs, [other, good, fast]) == [1]
+    assert addresses(needs, [other, good]) == [2]
+    assert addresses(needs, [other]) == [3]
+
+
+def test_units_of_a_group_come_from_different_cards_if_asked() -> None:
+    needs = profile({"resources:VGPU": "2", "accel:anti_affinity": "card"})
+    assert addresses(needs, [offer(1, free=4)]) is None
+    assert addresses(needs, [offer(1, free=4), offer(2, free=4)]) == [1, 2]
+
+
+def test_isolated_groups_come_from_different_cards() -> None:
+    needs = profile(*[{"resources:VGPU": "1"}] * 2)
+    assert addresses(needs, [offer(1, free=4)]) == [1, 1]
+    assert addresses(replace(needs, isolate=True), [offer(1, free=4)]) is None
+    assert addresses(replace(needs, isolate=True), [offer(1, free=4), offer(2)]) == [2, 1]
+
+
+def test_a_card_takes_its_companions_with_it() -> None:
+    needs = profile({"resources:PGPU": "1"})
+    pair = [
+        offer(1, resource_class="PGPU", labels={"unit": "a"}),
+        offer(2, resource_class="CUSTOM_NIC", labels={"unit": "a"}),
+    ]
+    choice = choose(needs, pair)
+    assert choice is not None
+    assert [(one.offer.deployable_id, one.companion) for one in choice.taken] == [(1, False), (2, True)]
+    assert choose(needs, [pair[0], replace(pair[1], free=0, used=1)]) is None
+
+
+def test_several_classes_of_one_card_are_more_than_a_card_has() -> None:
+    assert (
+        addresses(profile({"resources:VGPU": "1", "resources:PGPU": "1"}), [offer(1), offer(2, resource_class="PGPU")])
+        is None
+    )
+    assert group(2).units == 2

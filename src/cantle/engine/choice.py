@@ -1,0 +1,145 @@
+"""Find a host for a request: match kinds, find hosts by what they have free of them, look closely at a few (design, *Scheduling*)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from cantle.errors import BadRequest, NotFound
+from cantle.model import extra_specs, request
+from cantle.model.alias import Aliases
+from cantle.model.kind import UNIT_LABEL, Kind, load, mismatch, tier
+from cantle.model.profile import MAX_UNITS
+from cantle.model.request import Packing, Request
+from cantle.scheduling.choose import Choice, choose
+from cantle.scheduling.fit import packing
+from cantle.store import kind as kind_store
+from cantle.store import offer, profile, stock
+from cantle.store.database import Database
+from cantle.store.types import Record
+
+#: Hosts that are looked at closely first; if none of them does, so many times more.
+PAGE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for, and every kind that there is.
+
+    :param profile_id: the profile's or flavor's row; None for extra specs that nobody keeps.
+    """
+
+    name: str
+    request: Request
+    kinds: tuple[Kind, ...]
+    profile_id: int | None = None
+
+
+def by_name(connection: Connection, name: str, count: int, aliases: Aliases) -> Asked:
+    """What ``count`` times a profile or flavor asks for. One statement; one more for a flavor that names a profile.
+
+    :raises NotFound: ``profile-not-found``.
+    :raises BadRequest: ``bad-lease`` for too many units; what `cantle.model.extra_specs.read` raises.
+    """
+    rows = offer.asked(connection, name)
+    if not rows:
+        raise NotFound("profile-not-found", f"There is no device profile or flavor {name!r}.", ref=name)
+    kinds = tuple(load(row.digest, row.facts) for row in rows if row.digest is not None)
+    return Asked(name, _times(_once(connection, rows[0], aliases), name, count), kinds, rows[0].id)
+
+
+def by_extra_specs(connection: Connection, specs: Mapping[str, str], count: int, aliases: Aliases) -> Asked:
+    """What ``count`` times these extra specs ask for.
+
+    :raises NotFound: ``profile-not-found``, of the profile they name.
+    :raises BadRequest: as `by_name`.
+    """
+    once = _of_extra_specs(connection, specs, aliases)
+    return Asked("these extra specs", _times(once, "this", count), tuple(kind_store.all_kinds(connection)))
+
+
+def find(
+    connection: Connection, asked: Asked, *, hostname: str | None = None, nodes: Collection[int] = ()
+) -> Choice | None:
+    """The best host for what is asked, and what to take of it; None when none was found among those that should do. Two statements; more
+    only where hosts have enough, but not together."""
+    for kinds in tiers(asked.request, asked.kinds):
+        right = [[one for one in kinds if mismatch(group, one) is None] for group in asked.request.groups]
+        if not all(right):
+            continue
+        known = with_companions((one for some in right for one in some), asked.kinds)
+        for host_ids in _pages(connection, asked.request, right, hostname):
+            found = choose(asked.request, offer.on_hosts(connection, host_ids, known), nodes=nodes)
+            if found is not None:
+                return found
+    return None
+
+
+def tiers(asked: Request, kinds: Sequence[Kind]) -> Iterator[list[Kind]]:
+    """Kinds that some group takes: first those that are liked best, then with them those liked less, and so on."""
+    liked = {
+        kind: min((tier(group, kind) for group in asked.groups if mismatch(group, kind) is None), default=-1)
+        for kind in kinds
+    }
+    for limit in sorted({level for level in liked.values() if level >= 0}):
+        yield [kind for kind in kinds if 0 <= liked[kind] <= limit]
+
+
+def with_companions(right: Iterable[Kind], kinds: Sequence[Kind]) -> list[Kind]:
+    """These kinds, and those of cards that go with theirs as one unit."""
+    known = {kind.digest: kind for kind in right}
+    units = {kind.labels.get(UNIT_LABEL) for kind in known.values()} - {None}
+    known.update((kind.digest, kind) for kind in kinds if kind.labels.get(UNIT_LABEL) in units)
+    return list(known.values())
+
+
+def repair(db: Database) -> None:
+    """Count what hosts have free anew, wherever the hint is wrong."""
+    db.run(stock.refresh_wrong)
+
+
+def _pages(
+    connection: Connection, asked: Request, right: Sequence[Sequence[Kind]], hostname: str | None
+) -> Iterator[list[int]]:
+    """Numbers of hosts that should do, best first: few, then more and more at a time."""
+    units: dict[frozenset[str], int] = {}
+    for group, kinds in zip(asked.groups, right, strict=True):
+        digests = frozenset(kind.digest for kind in kinds)
+        units[digests] = units.get(digests, 0) + group.units
+    needs = [stock.Need(digests, number) for digests, number in units.items()]
+    needs.sort(key=lambda need: (len(need.kinds), -need.units, sorted(need.kinds)))
+    emptiest = packing(asked, (kind for kinds in right for kind in kinds)) is Packing.SPREAD
+    limit, last = PAGE, None
+    while True:
+        found = stock.candidates(connection, needs, emptiest=emptiest, limit=limit, after=last, hostname=hostname)
+        if found:
+            yield [one.host_id for one in found]
+        if len(found) < limit:
+            return
+        limit, last = limit * stock.GROWTH, found[-1]
+
+
+def _once(connection: Connection, row: Record, aliases: Aliases) -> Request:
+    if row.extra_specs is None:
+        return request.of_profile(row.groups)
+    return _of_extra_specs(connection, row.extra_specs, aliases)
+
+
+def _of_extra_specs(connection: Connection, specs: Mapping[str, str], aliases: Aliases) -> Request:
+    name = extra_specs.profile_named(specs)
+    if name is None:
+        return extra_specs.read(specs, aliases)
+    found = profile.by_name(connection, name)
+    if found is None:
+        raise NotFound("profile-not-found", f"{extra_specs.PROFILE}: there is no device profile {name!r}.", ref=name)
+    return extra_specs.read(specs, aliases, found.groups)
+
+
+def _times(once: Request, name: str, count: int) -> Request:
+    if once.units * count > MAX_UNITS:
+        raise BadRequest(
+            "bad-lease", f"{count} times {name} is {once.units * count} accelerators; at most {MAX_UNITS} are possible."
+        )
+    return once.times(count)

@@ -1,0 +1,145 @@
+"""What hosts offer, for choosing and for explaining."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+
+from sqlalchemy import Connection, Select, bindparam, exists, func, select, true
+
+from cantle.model.kind import Kind
+from cantle.model.offer import Offer
+from cantle.store.deployable import FREE, USED
+from cantle.store.kind_tables import kinds
+from cantle.store.service import SERVICE, out_of_service, with_intents
+from cantle.store.tables import claims, deployables, device_profiles, devices, hosts, leases
+from cantle.store.types import Record
+
+_OFFERS = select(
+    deployables.c.id,
+    deployables.c.host_id,
+    deployables.c.rp_uuid,
+    deployables.c.kind,
+    devices.c.numa_node,
+    *SERVICE,
+    USED,
+    FREE,
+).select_from(
+    with_intents(
+        deployables.join(devices, devices.c.id == deployables.c.device_id).join(
+            hosts, hosts.c.id == deployables.c.host_id
+        )
+    )
+)
+_OF_KINDS = _OFFERS.where(deployables.c.kind.in_(bindparam("kinds", expanding=True)))
+_ON_HOSTS = _OF_KINDS.where(deployables.c.host_id.in_(bindparam("host_ids", expanding=True)))
+
+#: A request by name, beside every kind there is: one statement for both.
+_ASKED = (
+    select(
+        device_profiles.c.id,
+        device_profiles.c.name,
+        device_profiles.c.groups,
+        device_profiles.c.extra_specs,
+        kinds.c.digest,
+        kinds.c.facts,
+    )
+    .select_from(device_profiles.outerjoin(kinds, true()))
+    .where(device_profiles.c.name == bindparam("called"))
+)
+
+_PER_KIND = (
+    select(
+        deployables.c.kind,
+        func.count().label("cards"),
+        func.count(deployables.c.host_id.distinct()).label("hosts"),
+        func.min(hosts.c.hostname).label("hostname"),
+    )
+    .join(hosts, hosts.c.id == deployables.c.host_id)
+    .where(deployables.c.kind.is_not(None), deployables.c.kind.not_in(bindparam("kinds", expanding=True)))
+    .group_by(deployables.c.kind)
+)
+
+#: Cards that offer nothing, by what they are.
+_PER_MODE = (
+    select(
+        devices.c.mode,
+        func.count().label("cards"),
+        func.count(devices.c.host_id.distinct()).label("hosts"),
+        func.min(hosts.c.hostname).label("hostname"),
+    )
+    .join(hosts, hosts.c.id == devices.c.host_id)
+    .where(~exists().where(deployables.c.device_id == devices.c.id))
+    .group_by(devices.c.mode)
+)
+
+_LENT_UNTIL = (
+    select(func.min(leases.c.expires_at))
+    .select_from(
+        claims.join(leases, leases.c.id == claims.c.lease_id).join(
+            deployables, deployables.c.id == claims.c.deployable_id
+        )
+    )
+    .where(deployables.c.kind.in_(bindparam("kinds", expanding=True)), leases.c.released_at.is_(None))
+)
+
+#: Rows fetched at a time from a whole cloud.
+_BATCH = 2000
+
+
+def asked(connection: Connection, name: str) -> Sequence[Record]:
+    """The profile or flavor of that name: rows of id, name, groups, extra_specs, and digest and facts of a kind each (NULL if there is
+    none). No row: no such name."""
+    return connection.execute(_ASKED, {"called": name}).all()
+
+
+def on_hosts(connection: Connection, host_ids: Collection[int], known: Collection[Kind]) -> list[Offer]:
+    """What these hosts offer of these kinds."""
+    by_digest = {kind.digest: kind for kind in known}
+    values = {"host_ids": list(host_ids), "kinds": sorted(by_digest)}
+    return [_offer(row, by_digest[row.kind]) for row in connection.execute(_ON_HOSTS, values)]
+
+
+def by_host(
+    connection: Connection, known: Collection[Kind], *, hostname: str | None = None
+) -> Iterator[tuple[str, list[Offer]]]:
+    """All hosts with what they offer of these kinds, in the order of their names; read piece by piece."""
+    by_digest = {kind.digest: kind for kind in known}
+    query: Select[tuple[object, ...]] = _OF_KINDS.order_by(hosts.c.hostname, devices.c.address)
+    if hostname is not None:
+        query = query.where(hosts.c.hostname == hostname)
+    rows = connection.execution_options(yield_per=_BATCH).execute(query, {"kinds": sorted(by_digest)})
+    for name, of_host in groupby(rows, key=lambda row: str(row.hostname)):
+        yield name, [_offer(row, by_digest[row.kind]) for row in of_host]
+
+
+def per_kind(connection: Connection, without: Collection[str]) -> Sequence[Record]:
+    """kind, cards, hosts, hostname (of one) of every kind but these."""
+    return connection.execute(_PER_KIND, {"kinds": sorted(without)}).all()
+
+
+def per_mode(connection: Connection) -> Sequence[Record]:
+    """mode, cards, hosts, hostname (of one) of the cards that offer nothing."""
+    return connection.execute(_PER_MODE).all()
+
+
+def lent_until(connection: Connection, known: Collection[str]) -> dt.datetime | None:
+    """When the first lease that holds something of these kinds ends by itself."""
+    found: dt.datetime | None = connection.execute(_LENT_UNTIL, {"kinds": sorted(known)}).scalar()
+    return found
+
+
+def _offer(row: Record, kind: Kind) -> Offer:
+    return Offer(
+        deployable_id=row.id,
+        rp_uuid=row.rp_uuid,
+        host_id=row.host_id,
+        hostname=row.hostname,
+        address=row.device_address,
+        kind=kind,
+        used=row.used,
+        free=row.free,
+        numa_node=row.numa_node,
+        out_of_service=out_of_service(row),
+    )

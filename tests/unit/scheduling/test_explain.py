@@ -1,0 +1,163 @@
+"""Why not: true reasons, counted."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from tests.unit.scheduling.offers import group, kind, of_hosts, offer, requests
+
+from cantle.model.explanation import Explanation
+from cantle.model.numa import NumaPolicy
+from cantle.model.offer import Offer
+from cantle.model.request import Request, RequestGroup
+from cantle.model.requirement import Requirement
+from cantle.scheduling.choose import choose
+from cantle.scheduling.explain import Explainer, Why, broken_units, of_card, of_host
+
+
+def explained(request: Request, there: list[Offer]) -> Explanation:
+    """The explanation of what is there."""
+    explainer = Explainer(request)
+    hosts: dict[str, list[Offer]] = defaultdict(list)
+    for one in there:
+        hosts[one.hostname].append(one)
+    for name in sorted(hosts):
+        explainer.add(name, hosts[name])
+    return explainer.result()
+
+
+def mended(why: Why, each: RequestGroup, one: Offer, there: list[Offer]) -> tuple[RequestGroup, Offer, list[Offer]]:
+    """Group, card and cards as they would be without that very reason."""
+    (resource_class, amount) = each.amounts[0]
+    labels = dict(one.kind.labels)
+    match why.code:
+        case "other-class":
+            one = replace(one, kind=kind(resource_class, tuple(one.kind.traits), labels))
+        case "lacks-trait":
+            one = replace(one, kind=replace(one.kind, traits=one.kind.traits | each.required))
+        case "forbidden-trait":
+            one = replace(one, kind=replace(one.kind, traits=one.kind.traits - each.forbidden))
+        case "other-label":
+            one = replace(one, kind=replace(one.kind, labels={**labels, "arch": "fermi"}))
+        case "host-down":
+            one = replace(one, out_of_service=None)
+        case "all-lent" | "offers-nothing" | "too-few-free":
+            one = replace(one, free=amount, used=0)
+        case "unit-not-whole":
+            there = [replace(other, out_of_service=None, used=0, free=max(1, other.free)) for other in there]
+            one = replace(one, used=0)
+        case "numa-unknown":
+            one = replace(one, numa_node=0)
+        case _:
+            raise AssertionError(why)
+    return each, one, [one if other.deployable_id == one.deployable_id else other for other in there]
+
+
+@settings(max_examples=400, deadline=None)
+@given(requests, of_hosts)
+def test_a_cards_reason_is_true_take_it_away_and_the_answer_is_another(request: Request, there: list[Offer]) -> None:
+    for each in request.groups:
+        for one in there:
+            here = [other for other in there if other.hostname == one.hostname]
+            told = set()
+            card, why = one, of_card(each, one, broken_units(here))
+            while why is not None:
+                assert why.code not in told or why.code == "lacks-trait", "a reason taken away does not come back"
+                told.add(why.code)
+                _, card, here = mended(why, each, card, here)
+                again = of_card(each, card, broken_units(here))
+                assert again != why
+                why = again
+            alone = replace(each, together=True) if each.together else replace(each, amounts=((each.amounts[0][0], 1),))
+            assert choose(Request((alone,)), here if card.unit else [card]) is not None, "nothing was held back"
+
+
+@settings(max_examples=300, deadline=None)
+@given(requests, of_hosts)
+def test_hosts_fit_exactly_when_no_reason_is_told(request: Request, there: list[Offer]) -> None:
+    found = explained(request, there)
+    assert (found.fit_count > 0) == (choose(request, there) is not None)
+    if not found.fit_count and there:
+        assert found.together or any(view.suitable == 0 for view in found.groups) or len(found.groups) > 1
+    for view in found.groups:
+        assert view.suitable + sum(reason.cards for reason in view.reasons) == len(there), "every card counts once"
+
+
+@settings(max_examples=300, deadline=None)
+@given(requests, of_hosts)
+def test_a_hosts_reason_is_true_without_it_the_host_fits_or_has_another(request: Request, there: list[Offer]) -> None:
+    here = [one for one in there if one.hostname == "h1"]
+    why = of_host(request, here)
+    if why is None:
+        return
+    assert choose(request, here) is None
+    if why.code == "numa-apart":
+        assert (
+            choose(replace(request, groups=tuple(replace(one, numa=None) for one in request.groups)), here) is not None
+        )
+    if why.code == "not-isolated":
+        assert of_host(replace(request, isolate=False), here) != why
+    if why.code == "too-few-together":
+        plenty = [replace(one, free=one.free and 99) for one in here]
+        assert of_host(request, plenty) != why
+
+
+def test_reasons_are_grouped_counted_and_come_with_examples_and_a_mend() -> None:
+    there = [offer(number, resource_class="PGPU", free=0, used=1) for number in range(1, 6)]
+    there += [offer(9, host="h2"), offer(8, host="h2", resource_class="PGPU", out="host-down")]
+    (view,) = explained(Request((group(1, "PGPU"),)), there).groups
+    assert [(reason.code, reason.cards, reason.hosts) for reason in view.reasons] == [
+        ("all-lent", 5, 1),
+        ("host-down", 1, 1),
+        ("other-class", 1, 1),
+    ]
+    assert view.reasons[0].examples == ("h1 0000:01:00.0", "h1 0000:02:00.0", "h1 0000:03:00.0")
+    assert all(reason.mend for reason in view.reasons)
+
+
+@pytest.mark.parametrize(
+    ("request_", "there", "code"),
+    [
+        (Request((group(3, apart=True),)), [offer(1, free=9), offer(2)], "too-few-apart"),
+        (Request((group(3, together=False),)), [offer(1), offer(2)], "too-few-together"),
+        (Request((group(1), group(1)), isolate=True), [offer(1, free=9)], "not-isolated"),
+        (Request((group(2), group(2))), [offer(1, free=3), offer(2)], "not-together"),
+        (
+            Request((group(2, together=False, numa=NumaPolicy.REQUIRED),)),
+            [offer(1, node=0), offer(2, node=1)],
+            "numa-apart",
+        ),
+    ],
+)
+def test_why_cards_do_not_do_together(request_: Request, there: list[Offer], code: str) -> None:
+    (reason,) = explained(request_, there).together
+    assert (reason.code, reason.cards, reason.hosts) == (code, 0, 1)
+
+
+def test_the_summary_is_one_sentence_with_the_commonest_reasons() -> None:
+    label = Requirement("gpu_arch", "s== fermi")
+    there = [offer(number, labels={"gpu_arch": "kepler"}) for number in (1, 2)] + [offer(3)]
+    found = explained(Request((group(1, labels=(label,)),)), there)
+    assert found.summary == (
+        "1 VGPU: 2 cards: label gpu_arch is 'kepler', wanted is 's== fermi'; "
+        "1 card (h1 0000:03:00.0): has no label gpu_arch, wanted is 's== fermi'"
+    )
+    assert explained(Request((group(1),)), there).summary == "1 host can serve it now: h1"
+    assert explained(Request((group(1),)), []).summary == "no host has reported a card"
+
+
+def test_cards_that_are_only_counted_are_counted_in() -> None:
+    explainer = Explainer(Request((group(1, "PGPU"),)))
+    explainer.add("h1", [offer(1, resource_class="PGPU", free=0, used=1)])
+    explainer.add_kind(kind("VGPU"), 12, 3, "h2")
+    explainer.add_mode("display-only", 4, 4, "h3")
+    (view,) = explainer.result("2026-12-24T18:00:00+00:00").groups
+    assert [(reason.code, reason.cards, reason.hosts, reason.examples) for reason in view.reasons] == [
+        ("other-class", 12, 3, ("h2",)),
+        ("offers-nothing", 4, 4, ("h3",)),
+        ("all-lent", 1, 1, ("h1 0000:01:00.0",)),
+    ]
+    assert "2026-12-24" in view.reasons[2].mend
