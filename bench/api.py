@@ -10,7 +10,8 @@ Three servers are compared, in turn, round by round, so that a busy machine slow
 No agent runs: a bind here is the PATCH until its 202 (claimed, committed). How long until the unit is ready is ``bench.bind``. Between
 batches the agents' part is played, so that what is read is Bound and what was unbound is free again.
 
-``python -m bench.api [--database sqlite|postgresql] [--rounds N] [--peer]``
+``python -m bench.api [--database sqlite|postgresql|mariadb] [--rounds N] [--peer]``; ``--peer`` runs openstack-cyborg 17 on the same
+MariaDB besides (`bench.api_peer`).
 """
 
 from __future__ import annotations
@@ -18,24 +19,20 @@ from __future__ import annotations
 import argparse
 import io
 import json
-import shutil
-import statistics
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
-from itertools import count
-from pathlib import Path
+from contextlib import ExitStack
 from typing import Any
 from uuid import uuid4
 
-import psycopg
-from bench.api_cloud import PROFILE, Cloud, Provider, build, settle
-from bench.api_load import Outcome, Request, drive
+from bench import peer
+from bench.api_cloud import PROFILE, Cloud, build, settle
+from bench.api_load import Request
+from bench.api_peer import measure_peer, show_peer
 from bench.api_script import Script, recording
-from bench.api_server import Answer, Server, cpu_below, machine, running, serve_cantle, serve_floor
-from tests.postgres import Postgres
+from bench.api_server import Answer, machine, running, serve_cantle, serve_floor
+from bench.api_side import ARQS, Batch, Side, binding, encoded, middle, ratio, unbinding
+from bench.databases import KINDS, MariaDbServer, databases
 
 from cantle.api.app import public_app
 from cantle.api.frame import WsgiApp
@@ -50,64 +47,18 @@ SMALL, LARGE = 100, 100_000
 
 FLOOR_GOAL = 2.0
 FLAT_GOAL = 1.2
-#: Binds per second of openstack-cyborg 17, by clients, and how many times that we want to be.
-PEER_GOALS = {1: (7.0, 12), 16: (7.5, 20)}
-
-#: Measured once, elsewhere: two shared cores, API + conductor + fake agent, MariaDB, RabbitMQ, Placement, no Keystone, one client.
-PEER_RECORDED = {"create": (54, 16.7), "bind": (7.0, 86.7), "get": (90, 9.9), "list": (22, 40.3), "unbind": (30, 28.9)}
-PEER_RECORDED["delete"] = (59, 14.7)
-
-ARQS = "/v2/accelerator_requests"
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Requests of one operation, sent by so many clients at once. The first of each kind warms up and is not counted."""
-
-    operation: str
-    clients: int
-    requests: list[Request]
-    counted: bool
-
-
-@dataclass(slots=True)
-class Side:
-    """One of the servers compared: where it is, and the database behind it that has CPU of its own."""
-
-    name: str
-    server: Server
-    database_pid: int | None = None
-    figures: dict[tuple[str, int], list[tuple[Outcome, float]]] = field(default_factory=dict)
-
-    def run(self, batch: Batch, requests: Sequence[Request]) -> None:
-        """Send them, and keep what came of it with the CPU that each took here."""
-        before = self._cpu()
-        outcome = drive(self.server.port, batch.clients, requests)
-        if outcome.refused:
-            raise SystemExit(f"bench: {self.name} refused {outcome.refused} of {len(requests)} {batch.operation}s")
-        used = (self._cpu() - before) / len(requests)
-        if batch.counted:
-            self.figures.setdefault((batch.operation, batch.clients), []).append((outcome, used))
-
-    def _cpu(self) -> float:
-        return self.server.cpu() + (0.0 if self.database_pid is None else cpu_below(self.database_pid))
-
-    def rates(self, operation: str, clients: int) -> list[float]:
-        """Requests per second, by round."""
-        return [outcome.rate for outcome, _ in self.figures[operation, clients]]
-
-    def cpu(self, operation: str, clients: int) -> list[float]:
-        """Seconds of CPU per request, by round."""
-        return [used for _, used in self.figures[operation, clients]]
 
 
 def main() -> int:
     """Measure, print, and return 1 when a goal is missed."""
     parser = argparse.ArgumentParser(description="Requests per second and CPU per request of the accelerator API.")
-    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--database", choices=KINDS, default="sqlite")
     parser.add_argument("--rounds", type=int, default=ROUNDS)
-    parser.add_argument("--peer", action="store_true", help="show openstack-cyborg's figures, recorded elsewhere, too")
+    parser.add_argument("--peer", action="store_true", help="run openstack-cyborg 17 on the same MariaDB, too")
     options = parser.parse_args()
+    if options.peer:
+        options.database = "mariadb"
+        peer.install()
     rounds = options.rounds + 1
     work = rounds * len(CLIENTS) * BATCH
     with databases(options.database) as maker, ExitStack() as stack:
@@ -124,61 +75,14 @@ def main() -> int:
         for side in (sides[0], sides[1], sides[3]):
             side.database_pid = maker.pid
         measure(sides, batches, dict(zip(small.arqs, large.arqs, strict=True)), large, [copied, floor, large.url])
+        if isinstance(maker, MariaDbServer) and options.peer:
+            other = measure_peer(stack.enter_context(peer.running_peer(maker.server)), CLIENTS, rounds)
     print(f"{options.database}, {options.rounds} rounds of {BATCH} requests; medians of rounds; {machine()}")
     show(*sides)
+    missed = verdict(*sides)
     if options.peer:
-        show_peer(sides[0])
-    return verdict(*sides)
-
-
-class Sqlite:
-    """Databases in files of a directory."""
-
-    pid = None
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        self._numbers = count()
-
-    def new(self) -> str:
-        """The URL of one that is not there yet."""
-        return f"sqlite:///{self._directory / f'{next(self._numbers)}.db'}"
-
-    def copy(self, url: str) -> str:
-        """The URL of a copy; nobody has the original open."""
-        copied = self.new()
-        shutil.copy(url.removeprefix("sqlite:///"), copied.removeprefix("sqlite:///"))
-        return copied
-
-
-class PostgresServer:
-    """Databases of a PostgreSQL that runs for this measurement."""
-
-    def __init__(self, server: Postgres) -> None:
-        self._server = server
-        with psycopg.connect(server.url("postgres")) as connection:
-            found = connection.execute("SHOW data_directory").fetchone()
-        assert found is not None
-        #: Of the process that starts all others.
-        self.pid = int(Path(found[0], "postmaster.pid").read_text(encoding="utf-8").split()[0])
-
-    def new(self) -> str:
-        """The URL of an empty one."""
-        return self._server.new_database()
-
-    def copy(self, url: str) -> str:
-        """The URL of a copy; nobody has the original open."""
-        return self._server.new_database(url.partition("@/")[2].partition("?")[0])
-
-
-@contextmanager
-def databases(kind: str) -> Iterator[Sqlite | PostgresServer]:
-    """Who makes databases of that kind."""
-    if kind == "sqlite":
-        with tempfile.TemporaryDirectory(prefix="cantle-bench-") as scratch:
-            yield Sqlite(Path(scratch))
-    else:
-        yield PostgresServer(Postgres.shared())
+        missed += show_peer(sides[0], other)
+    return int(missed > 0)
 
 
 def lives(cloud: Cloud, number: int) -> Iterator[Batch]:
@@ -203,24 +107,6 @@ def lives(cloud: Cloud, number: int) -> Iterator[Batch]:
                 for index, one in enumerate(batch)
             ]
             yield Batch(operation, clients, named, counted=number > 0)
-
-
-def binding(uuid: str, target: Provider, instance: str) -> bytes:
-    """The body of a bind, as Nova sends it."""
-    values = {"hostname": target.hostname, "device_rp_uuid": target.rp_uuid, "instance_uuid": instance}
-    return encoded({uuid: [{"path": f"/{name}", "op": "add", "value": value} for name, value in values.items()]})
-
-
-def unbinding(uuid: str) -> bytes:
-    """The body of an unbind, as Nova sends it."""
-    return encoded(
-        {uuid: [{"path": f"/{name}", "op": "remove"} for name in ("hostname", "device_rp_uuid", "instance_uuid")]}
-    )
-
-
-def encoded(body: object) -> bytes:
-    """JSON."""
-    return json.dumps(body).encode()
 
 
 def recorded(url: str, batches: Sequence[Batch]) -> dict[str, tuple[Script, Answer]]:
@@ -306,16 +192,6 @@ def swapped(text: str, twins: dict[str, str]) -> str:
     return text if place is None else text[:place] + twins[text[place : place + 36]] + text[place + 36 :]
 
 
-def middle(values: Sequence[float]) -> float:
-    """The median."""
-    return statistics.median(values)
-
-
-def ratio(ones: Sequence[float], others: Sequence[float]) -> float:
-    """The median of the rounds' ratios: what slows a whole round is not in it."""
-    return middle([one / other for one, other in zip(ones, others, strict=True)])
-
-
 def show(cantle: Side, floor: Side, alone: Side, full: Side) -> None:
     """The table."""
     print(f"{'':18}{'requests per second':^34}{'CPU per request, ms':^38}")
@@ -343,20 +219,8 @@ def dearer(one: Side, other: Side, operation: str, clients: int) -> float:
     return ratio(one.cpu(operation, clients), other.cpu(operation, clients))
 
 
-def show_peer(cantle: Side) -> None:
-    """Beside openstack-cyborg 17, which this program does not run: it needs RabbitMQ, MariaDB, Placement and an environment of its own."""
-    print(
-        "\nopenstack-cyborg 17, RECORDED ELSEWHERE on two shared cores with MariaDB, one client: not measured in this run"
-    )
-    for operation, (rate, cpu) in PEER_RECORDED.items():
-        ours, used = middle(cantle.rates(operation, 1)), 1000 * middle(cantle.cpu(operation, 1))
-        print(
-            f"{operation:9} {rate:6.1f}/s, {cpu:5.1f} ms of CPU; Cantle here {ours:5.0f}/s ({ours / rate:.0f} times), {used:.1f} ms"
-        )
-
-
 def verdict(cantle: Side, floor: Side, _alone: Side, full: Side) -> int:
-    """Print which goals are met; 1 when one is not."""
+    """Print which goals are met; how many are missed."""
     missed = 0
     for what, limit, found in (
         ("CPU against the floor", FLOOR_GOAL, {key: dearer(cantle, floor, *key) for key in cantle.figures}),
@@ -368,15 +232,7 @@ def verdict(cantle: Side, floor: Side, _alone: Side, full: Side) -> int:
         ]
         print(f"goal: {what} <= {limit}: {'MISSED by ' + ', '.join(over) if over else 'met'}")
         missed += bool(over)
-    for clients, (rate, times) in PEER_GOALS.items():
-        found_rate = middle(cantle.rates("bind", clients))
-        met = found_rate >= rate * times
-        print(
-            f"goal: binds at {clients} clients >= {times} times the {rate}/s recorded of the peer:"
-            f" {found_rate / rate:.0f} times: {'met' if met else 'MISSED'}"
-        )
-        missed += not met
-    return int(missed > 0)
+    return missed
 
 
 if __name__ == "__main__":

@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One HTTP request. ``name`` tells a replaying server which script belongs to it."""
+    """One HTTP request. ``name`` tells a replaying server which script belongs to it; ``head`` has more headers, each with its CRLF."""
 
     method: str
     path: str
     body: bytes = b""
     name: str = ""
+    head: str = ""
 
     def encoded(self) -> bytes:
         """As it goes over the wire."""
         head = (
             f"{self.method} {self.path} HTTP/1.1\r\nHost: 127.0.0.1\r\nOpenStack-API-Version: accelerator 2.1\r\n"
-            f"X-Bench: {self.name}\r\nContent-Type: application/json\r\nContent-Length: {len(self.body)}\r\n\r\n"
+            f"{self.head}X-Bench: {self.name}\r\nContent-Type: application/json\r\nContent-Length: {len(self.body)}\r\n\r\n"
         )
         return head.encode() + self.body
 

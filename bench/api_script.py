@@ -38,20 +38,24 @@ _BEGINS = ("BEGIN", "PRAGMA")
 
 @contextmanager
 def recording() -> Iterator[Script]:
-    """All transactions of this process while the block runs, in the order in which they began. Connections opened before are included."""
+    """All transactions of this thread while the block runs, in the order in which they began. Connections opened before are included."""
     script: Script = []
     open_ones: dict[int, Transaction] = {}
+    ours = threading.get_ident()
 
     def begin(connection: Any) -> None:
+        if threading.get_ident() != ours:
+            return  # who polls for what other processes wrote
         open_ones[id(connection)] = Transaction()
         script.append(open_ones[id(connection)])
 
     def send(connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
-        if not statement.startswith(_BEGINS):
+        if threading.get_ident() == ours and not statement.startswith(_BEGINS):
             open_ones[id(connection)].statements.append((statement, parameters, many))
 
     def commit(connection: Any) -> None:
-        open_ones[id(connection)].writes = True
+        if threading.get_ident() == ours:
+            open_ones[id(connection)].writes = True
 
     hooks: dict[str, Callable[..., None]] = {"begin": begin, "before_cursor_execute": send, "commit": commit}
     for name, hook in hooks.items():
@@ -110,6 +114,8 @@ class Replayer:
             for pragma in ("busy_timeout = 5000", "journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
                 connection.execute(f"PRAGMA {pragma}")
             return connection
+        if self._url.get_backend_name() != "postgresql":
+            return self._connect_mariadb(writes=writes)
         remote = psycopg.connect(
             host=str(self._url.query.get("host", self._url.host)), user=self._url.username, dbname=self._url.database
         )
@@ -117,3 +123,14 @@ class Replayer:
         remote.isolation_level = level.READ_COMMITTED if writes else level.REPEATABLE_READ
         remote.read_only = not writes
         return remote
+
+    def _connect_mariadb(self, *, writes: bool) -> Any:
+        import pymysql  # type: ignore[import-untyped]  # noqa: PLC0415 (an extra)
+
+        where = {"host": self._url.host, "port": self._url.port, "database": self._url.database}
+        server = pymysql.connect(**where, user=self._url.username, password=self._url.password, charset="utf8mb4")
+        with server.cursor() as cursor:
+            level = "READ COMMITTED" if writes else "REPEATABLE READ"
+            cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {level}")
+            cursor.execute(f"SET SESSION TRANSACTION READ {'WRITE' if writes else 'ONLY'}")
+        return server

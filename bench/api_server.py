@@ -112,14 +112,16 @@ def machine() -> str:
 
 
 def cpu_below(pid: int) -> float:
-    """Seconds of CPU of a process and its children, each with one thread: a PostgreSQL. Of children that have ended, only whole ticks."""
+    """Seconds of CPU of a process and all below it, user and system, all threads. Of those that have ended, only whole ticks."""
     place = Path(f"/proc/{pid}")
-    if not place.exists():
+    try:
+        children = [
+            child for task in place.glob("task/*/children") for child in task.read_text(encoding="ascii").split()
+        ]
+        # proc(5): after the command in parentheses, the 14th and 15th are cutime and cstime, in ticks.
+        ended = (place / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[13:15]
+        own = time.clock_gettime((~pid << 3) | 2)  # as clock_getcpuclockid(3) makes the number of a process's clock
+    except OSError:
         return 0.0  # it has ended meanwhile: its parent counts it
-    children = (place / f"task/{pid}/children").read_text(encoding="ascii").split()
-    nanoseconds = int((place / "schedstat").read_text(encoding="ascii").split()[0])
-    # proc(5): after the command in parentheses, the 14th and 15th are cutime and cstime, in ticks.
-    ended = (place / "stat").read_text(encoding="ascii").rpartition(")")[2].split()[13:15]
     ticks = sum(int(one) for one in ended)
-    below = sum(cpu_below(int(child)) for child in children)
-    return nanoseconds / 1e9 + ticks / os.sysconf("SC_CLK_TCK") + below
+    return own + ticks / os.sysconf("SC_CLK_TCK") + sum(cpu_below(int(child)) for child in children)

@@ -1,13 +1,13 @@
 """From PATCH to Bound, as the client that waits sees it: one host with a whole agent on a simulated kernel, and 200 hosts.
 
-SQLite: API, keeper and agent in one process, as ``cantle serve`` has them. PostgreSQL: clients' API, agents' API, keeper and agent, each a
-process of its own. The 200 hosts are light: they speak the real protocol over the real client, and answer at once.
+SQLite: API, keeper and agent in one process, as ``cantle serve`` has them. PostgreSQL, MariaDB: clients' API, agents' API, keeper and
+agent, each a process of its own. The 200 hosts are light: they speak the real protocol over the real client, and answer at once.
 
 The client sends the PATCH and then asks for the ARQ, every 2 ms (each of 16 every 20 ms), until it is Bound; what its asking costs is
 in the CPU. Unbinding and giving back happen between the rounds and are not counted. The floor (`bench.bind_floor`) is measured in turn
 with the one host.
 
-``python -m bench.bind [--database sqlite|postgresql] [--rounds N]``
+``python -m bench.bind [--database sqlite|postgresql|mariadb] [--rounds N]``
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from bench import bind_floor, bind_parts
-from bench.api import ARQS, PostgresServer, Sqlite, binding, databases, encoded
 from bench.api_cloud import CARDS, CLASS, UNITS, Provider, build
 from bench.api_load import Connection, Request
 from bench.api_server import Server, cpu_below, machine, running
+from bench.api_side import ARQS, binding, encoded
+from bench.databases import Maker, Sqlite, databases
 
 from cantle.model.uuids import new
 from cantle.store.migrate import upgrade
@@ -45,8 +46,12 @@ PAUSE = {1: 0.002, CLIENTS: 0.02}
 #: Seconds that anything may take before we give up.
 PATIENCE = 60.0
 
-#: p50 and p99 in ms at one client, binds per second at 16, CPU per bind in ms.
-GOALS = {"sqlite": (10.0, 25.0, 100.0, 10.0), "postgresql": (18.0, 40.0, 150.0, 10.0)}
+#: p50 and p99 (None: no goal) in ms at one client, binds per second at 16, CPU per bind in ms.
+GOALS = {
+    "sqlite": (10.0, 25.0, 100.0, 10.0),
+    "postgresql": (18.0, 40.0, 150.0, 10.0),
+    "mariadb": (40.0, None, 150.0, 10.0),
+}
 
 
 @dataclass(slots=True)
@@ -133,7 +138,7 @@ def main() -> int:
     return verdict(options.database, one, crowd)
 
 
-def start_floor(stack: ExitStack, maker: Sqlite | PostgresServer, rounds: int) -> socket.socket:
+def start_floor(stack: ExitStack, maker: Maker, rounds: int) -> socket.socket:
     """A client of the floor."""
     binds = rounds * ONE
     cloud = build(maker.new(), hosts=-(-binds // (CARDS * UNITS)), work=binds, full=0)
@@ -144,7 +149,7 @@ def start_floor(stack: ExitStack, maker: Sqlite | PostgresServer, rounds: int) -
     return bind_floor.connected(server.port)
 
 
-def start_cantle(stack: ExitStack, maker: Sqlite | PostgresServer, hosts: int) -> Cantle:
+def start_cantle(stack: ExitStack, maker: Maker, hosts: int) -> Cantle:
     """A running one, with a whole agent on one host, or light ones on so many."""
     url = maker.new()
     upgrade(url)
@@ -292,10 +297,11 @@ def verdict(kind: str, one: Figures, crowd: Figures) -> int:
     most_p50, most_p99, least_rate, most_cpu = GOALS[kind]
     found = {
         f"one host, p50 <= {most_p50:.0f} ms": 1000 * percentile(one.seconds, 50) <= most_p50,
-        f"one host, p99 <= {most_p99:.0f} ms": 1000 * percentile(one.seconds, 99) <= most_p99,
         f"{CLIENTS} clients, binds per second >= {least_rate:.0f}": statistics.median(crowd.rates) >= least_rate,
         f"{CLIENTS} clients, CPU per bind <= {most_cpu:.0f} ms": 1000 * statistics.median(crowd.cpu) <= most_cpu,
     }
+    if most_p99 is not None:
+        found[f"one host, p99 <= {most_p99:.0f} ms"] = 1000 * percentile(one.seconds, 99) <= most_p99
     for what, met in found.items():
         print(f"goal: {what}: {'met' if met else 'MISSED'}")
     return int(not all(found.values()))

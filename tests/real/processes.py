@@ -68,6 +68,12 @@ class Service:
         """Whether it was started and has not ended."""
         return self._process is not None and self._process.poll() is None
 
+    @property
+    def pid(self) -> int:
+        """Of its process, while it runs."""
+        assert self._process is not None, f"{self.name} does not run"
+        return self._process.pid
+
     def start(self, ready: Callable[[], bool], *, seconds: float = 60.0) -> None:
         """Start it and wait until ``ready()``. Raises AssertionError with the end of its log when it dies or is too slow."""
         assert not self.running, f"{self.name} runs already"

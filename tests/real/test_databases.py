@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import urllib.error
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, insert
 from tests.postgres import Postgres
 from tests.real.accelerator import Accelerator, FakeDevice
 from tests.real.mariadb import MariaDb
 from tests.real.processes import running, wait_until
+
+from cantle.store import host
+from cantle.store.database import Database
+from cantle.store.migrate import upgrade
+from cantle.store.tables import hosts
 
 ARQS = "/v2/accelerator_requests"
 
@@ -75,6 +82,32 @@ def used(cantle: Accelerator) -> int:
     (row,) = cantle.call("GET", "/v1/capacity")["capacity"]
     taken: int = row["used"]
     return taken
+
+
+def rows_read(connection: Connection) -> int:
+    """Rows that MariaDB has looked at for this connection so far."""
+    found = connection.exec_driver_sql("SHOW SESSION STATUS LIKE 'Handler_read%%'")
+    return sum(int(value) for _name, value in found)
+
+
+@pytest.mark.parametrize("lock", [host.lock_of_providers, host.lock_of_arqs])
+def test_what_a_bind_locks_is_found_without_a_look_at_all_hosts(
+    mariadb: MariaDb, lock: Callable[[Connection, Sequence[str]], None]
+) -> None:
+    url = mariadb.new_database(f"fleet_{lock.__name__}")
+    upgrade(url)
+    db = Database.open(url)
+    moment = dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
+    rows = [
+        {"hostname": f"h{number}", "generation": 1, "former_starts": (), "problems": (), "created_at": moment}
+        for number in range(300)
+    ]
+    with db.write() as connection:
+        connection.execute(insert(hosts), rows)
+        before = rows_read(connection)
+        lock(connection, [str(uuid.uuid4())])
+        assert rows_read(connection) - before < len(rows) / 2
+    db.close()
 
 
 def test_of_many_who_want_a_unit_at_once_as_many_win_as_there_are_units(

@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
+    Select,
+    Update,
     and_,
     bindparam,
     func,
@@ -56,19 +58,21 @@ _FIND, _FIND_LOCKED = Prepared(_ONE), Prepared(_ONE.with_for_update(of=hosts))
 
 _RAISE = update(hosts).values(generation=hosts.c.generation + 1)
 _RAISE_BY_ID = Prepared(_RAISE.where(hosts.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
+
+
+def _raise_of(host_ids: Select[tuple[int]]) -> Update:
+    """By a join: for ``IN`` with a query, MariaDB looks at every host there is."""
+    wanted = host_ids.distinct().subquery()
+    return _RAISE.where(hosts.c.id == wanted.c.host_id)
+
+
 _RAISE_OF_PROVIDERS = Prepared(
-    _RAISE.where(
-        hosts.c.id.in_(
-            select(deployables.c.host_id).where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True)))
-        )
-    ),
+    _raise_of(select(deployables.c.host_id).where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True)))),
     lists=("rp_uuids",),
 )
 _HELD = select(claims.c.host_id).join(arqs, claims.c.arq_id == arqs.c.id).where(claims.c.wanted)
-_RAISE_OF_ARQS = Prepared(
-    _RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True))))), lists=("uuids",)
-)
-_RAISE_OF_INSTANCE = Prepared(_RAISE.where(hosts.c.id.in_(_HELD.where(arqs.c.instance_uuid == bindparam("instance")))))
+_RAISE_OF_ARQS = Prepared(_raise_of(_HELD.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True)))), lists=("uuids",))
+_RAISE_OF_INSTANCE = Prepared(_raise_of(_HELD.where(arqs.c.instance_uuid == bindparam("instance"))))
 
 _RAISE_NAMED = _RAISE.where(hosts.c.hostname == bindparam("named"))
 
