@@ -5,7 +5,19 @@ Every name of a constraint follows one convention, so that all three databases a
 
 from __future__ import annotations
 
-from sqlalchemy import Boolean, Column, ForeignKey, Index, Integer, MetaData, String, Table, Text, UniqueConstraint
+from sqlalchemy import (
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
 
 from cantle.store.types import Facts, FactsByName, Groups, LongText, RowId, Rows, UtcTime, Uuid, Words, name
 
@@ -28,7 +40,10 @@ def _times() -> tuple[Column[object], Column[object]]:
 
 
 # A machine with an agent. Its row is the lock of everything that happens on the host: whoever changes what the host should do
-# raises ``generation`` here first. ``former_starts`` are earlier lives of its agent, whose late words are refused.
+# raises ``generation`` here first. ``former_starts`` are earlier lives of its agent, whose late words are refused. ``machine`` and
+# ``boot`` are hashes that tell a reboot from another machine and from a copy. ``conditions`` are its agent's words, ``warnings`` ours,
+# with their time; ``clock_skew`` is in seconds, its clock less the database's. ``followed`` is the highest generation it says it has
+# followed, ``confirmed`` that at which a person let a frozen one go on. A row with ``forgotten_at`` has nothing but its past.
 hosts = Table(
     "hosts",
     metadata,
@@ -41,6 +56,21 @@ hosts = Table(
     Column("problems", Rows, nullable=False),
     Column("last_seen", UtcTime),
     *_times(),
+    Column("machine", name(64)),
+    Column("boot", name(64)),
+    Column("former_boots", Words),
+    Column("agent_version", name(64)),
+    Column("clock_skew", Double),
+    Column("conditions", Rows),
+    Column("warnings", Rows),
+    Column("drained_at", UtcTime),
+    Column("drained_by", name()),
+    Column("frozen_at", UtcTime),
+    Column("frozen_code", name(64)),
+    Column("frozen_reason", Text),
+    Column("followed", RowId, nullable=False, server_default="0"),
+    Column("confirmed", RowId, nullable=False, server_default="0"),
+    Column("forgotten_at", UtcTime),
 )
 
 # One card, by its address on its host, together with the control path over which the host manages it (spec S0.6). The columns
