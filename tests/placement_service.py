@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import requests
 from keystoneauth1 import adapter, noauth, session
@@ -26,6 +28,9 @@ from sqlalchemy import text
 
 #: Where it is said to be; nothing listens there.
 URL = "http://placement.invalid"
+
+#: What its noauth2 takes for a service user with an administrator's role.
+_ROLES = "admin,member,reader,service"
 
 #: Tables that hold what callers made, children first. Standard traits and classes stay.
 _TABLES = (
@@ -106,6 +111,25 @@ class Placement:
         assert answer.status_code < 300, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
 
+    @contextmanager
+    def listening(self) -> Iterator[str]:
+        """Its URL over HTTP, one request at a time, round the faults; whoever calls is an administrator."""
+
+        def application(environ: dict[str, Any], start: Callable[..., object]) -> list[bytes]:
+            status, headers, body = self.wsgi(environ | {"HTTP_X_ROLES": _ROLES})
+            start(f"{status} {HTTPStatus(status).phrase}", list(headers.items()))
+            return [body]
+
+        server = make_server("127.0.0.1", 0, application, handler_class=_Quiet)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+            server.server_close()
+
     def wsgi(self, environ: dict[str, Any]) -> tuple[int, dict[str, str], bytes]:
         """One request, none at the same time: SQLite has one writer."""
         said: dict[str, Any] = {}
@@ -130,6 +154,13 @@ class Placement:
             connection.execute(text("DELETE FROM resource_providers"))
             connection.execute(text("DELETE FROM traits WHERE name LIKE 'CUSTOM_%'"))
             connection.execute(text("DELETE FROM resource_classes WHERE name LIKE 'CUSTOM_%'"))
+
+
+class _Quiet(WSGIRequestHandler):
+    """Logs nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Nothing."""
 
 
 class _Wire(BaseAdapter):
@@ -202,7 +233,7 @@ def _environ(request: requests.PreparedRequest) -> dict[str, Any]:
         "wsgi.multithread": False,
         "wsgi.multiprocess": False,
         "wsgi.run_once": False,
-        "HTTP_X_ROLES": "admin,member,reader,service",  # what its noauth2 takes for a service user with an administrator's role
+        "HTTP_X_ROLES": _ROLES,
     }
     for name, value in request.headers.items():
         word = value.decode() if isinstance(value, bytes) else value

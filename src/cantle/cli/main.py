@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Sequence
+from typing import NoReturn
 
 import click
 
@@ -30,6 +32,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("arq", "arq", "Accelerator requests: one accelerator for one instance."),
     ("events", "event", "What Nova and the webhook were told."),
     ("token", "token", "Who may call, where there is no Keystone."),
+    ("placement", "placement", "What OpenStack Placement has of our devices."),
     ("explain-error", "explain_error", "What an error code means and what to do about it."),
 )
 
@@ -40,6 +43,10 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 ALIASES = {"inventory": "capacity"}
 
 
+#: Commands that run until they are told to stop. Being told so while they are still loading is no failure either.
+SERVICES = frozenset({"serve", "agent"})
+
+
 class LazyGroup(click.Group):
     """A group that imports a subcommand's module only when that subcommand is used."""
 
@@ -47,12 +54,14 @@ class LazyGroup(click.Group):
         """The names of ``cantle --help``, in our order."""
         return [name for name, _, _ in COMMANDS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, from its module; None when there is none."""
         wanted = ALIASES.get(cmd_name, cmd_name)
         module = next((module for name, module, _ in COMMANDS if name == wanted), None)
         if module is None:
             return None
+        if module in SERVICES and not ctx.resilient_parsing:
+            signal.signal(signal.SIGTERM, _end_at_once)
         name = wanted.replace("-", "_")
         command = getattr(importlib.import_module(f"cantle.cli.{module}"), name)
         if not isinstance(command, click.Command):
@@ -121,6 +130,11 @@ def main(args: Sequence[str] | None = None) -> None:
     except OSError as error:
         code = _output_failed(error)
     sys.exit(code)
+
+
+def _end_at_once(_number: int, _frame: object) -> NoReturn:
+    """A service that is told to stop before it has begun: nothing is there yet to be ended."""
+    os._exit(ExitCode.OK)
 
 
 def _open_closed_streams() -> None:

@@ -23,6 +23,7 @@ from cantle.model.host import DOWN_AFTER_S
 from cantle.model.provider import Node, Record
 from cantle.placement.sync import Outcome, Sync
 from cantle.store import provider as store
+from cantle.store import publication
 from cantle.store.database import Database
 from cantle.store.types import Record as Row
 
@@ -53,9 +54,9 @@ class Publishing:
     client: PlacementClient
     settings: Settings
 
-    def publisher(self, db: Database, stop: threading.Event) -> Publisher:
+    def publisher(self, db: Database, stop: threading.Event | None = None) -> Publisher:
         """The publisher of this process."""
-        return Publisher(db, self.client, self.settings, stop=stop)
+        return Publisher(db, self.client, self.settings, stop=stop or threading.Event())
 
 
 class LostClaim(CantleError):
@@ -87,7 +88,7 @@ class Claimed:
 
     def _write(self, work: Work) -> None:
         def guarded(connection: Connection) -> None:
-            if not store.hold(connection, self.host_id, self.keeper, CLAIM_S):
+            if not publication.hold(connection, self.host_id, self.keeper, CLAIM_S):
                 raise LostClaim("claim-lost", f"Another keeper publishes host number {self.host_id}.")
             work(connection)
 
@@ -141,10 +142,10 @@ class Publisher:
 
     def _due(self) -> list[tuple[int, str, str | None]]:
         with self._db.read() as connection:
-            rows, left = store.surveyed(connection)
+            rows, left = publication.surveyed(connection)
         new = {row.id: row.hostname for row, _stamp in rows if row.host_id is None}
         if new:
-            self._db.run(lambda connection: store.enroll(connection, new))
+            self._db.run(lambda connection: publication.enroll(connection, new))
         patient = time.monotonic() < self._patient_until
         due = [
             (row.id, row.hostname, stamp)
@@ -154,13 +155,26 @@ class Publisher:
         ]
         return due + [(row.host_id, row.hostname, None) for row in left if row.due]
 
+    def publish_now(self, host_id: int, hostname: str) -> bool:
+        """One attempt at one host, due or not, its tree read first; False when another keeper is at it.
+
+        :raises Unavailable: the database is away.
+        """
+        with self._db.read() as connection:
+            rows, _left = publication.surveyed(connection)
+            enrolled = publication.state(connection, host_id) is not None
+        if not enrolled:
+            self._db.run(lambda connection: publication.enroll(connection, {host_id: hostname}))
+        stamp = next((stamp for row, stamp in rows if row.id == host_id), None)
+        return self.publish(host_id, hostname, stamp, look=True)
+
     def publish(self, host_id: int, hostname: str, stamp: str | None, *, look: bool = False) -> bool:
         """One attempt at one host; False when another keeper is at it. ``stamp`` is None for a host that is no more.
 
         :raises Unavailable: the database is away.
         """
         keeper = uuids.new()
-        state = self._db.run(lambda connection: store.claim(connection, host_id, keeper, CLAIM_S, LOOK_S * 0.9))
+        state = self._db.run(lambda connection: publication.claim(connection, host_id, keeper, CLAIM_S, LOOK_S * 0.9))
         if state is None:
             return False
         look = look or state.look_due or state.left_behind or state.attempts > 0
@@ -195,9 +209,9 @@ class Publisher:
 
         def work(connection: Connection) -> None:
             if stamp is None and error is None and not waiting:
-                store.drop_host(connection, claimed.host_id)
+                publication.drop_host(connection, claimed.host_id)
                 return
-            store.finish(
+            publication.finish(
                 connection,
                 claimed.host_id,
                 claimed.keeper,

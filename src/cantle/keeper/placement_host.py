@@ -56,10 +56,11 @@ class HostWork:
 
 
 def wanted_of(
-    db: Database, host_id: int, hostname: str, state: Row, settings: Settings, *, look: bool, pure: bool = False
+    db: Database, host_id: int, hostname: str, state: Row | None, settings: Settings, *, look: bool, pure: bool = False
 ) -> HostWork:
     """What a host shall have, as the database is now.
 
+    :param state: its row of `placement_hosts`; None if nothing was ever published of it.
     :param pure: write nothing, for somebody who only asks.
     """
     with db.read() as connection:
@@ -70,7 +71,7 @@ def wanted_of(
     parts = [_part(row, vanished=row.rp_uuid in remembered and remembered[row.rp_uuid][2]) for row in rows]
     records = {uuid: record for uuid, (record, _missing, _vanished) in remembered.items()}
     shall = wanted(parts, records, settings.rules)
-    root = Node(state.root_uuid, state.root_name, None, 0) if state.root_uuid else None
+    root = Node(state.root_uuid, state.root_name, None, 0) if state is not None and state.root_uuid else None
     placed = [(part, row.device_address) for part, row in zip(parts, rows, strict=True)]
     tree = HostTree(
         hostname,
@@ -79,7 +80,7 @@ def wanted_of(
         shall,
         records,
         look,
-        overlap=json.loads(state.notes) if state.notes else {},
+        overlap=json.loads(state.notes) if state is not None and state.notes else {},
         collide=lambda found, theirs: withheld(placed, lent(found, theirs)),
     )
     leaving = [

@@ -1,0 +1,120 @@
+"""Take over providers that a former manager made: their uuids, and with those their allocations, become ours.
+
+Cyborg names a provider ``<host>_<PCI address>`` and gives it the uuid3 of that name (contract section 3), so what is below a host's
+compute node with one of our devices' addresses at the end of its name, and either Cyborg's owner trait or such a uuid, was Cyborg's.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection
+
+from cantle.errors import Conflict
+from cantle.keeper.placement_host import Settings
+from cantle.model import uuids
+from cantle.model.naming import OWNER_TRAIT
+from cantle.model.provider import Form, Operator, Provider, Record
+from cantle.placement.sync import find_root
+from cantle.store import host as hosts
+from cantle.store import provider as store
+from cantle.store import publication
+from cantle.store.database import Database
+from cantle.store.types import Record as Row
+
+if TYPE_CHECKING:
+    from cantle.placement.client import PlacementClient  # needs an extra
+
+
+#: How long keepers leave the host alone.
+CLAIM_S = 300.0
+
+
+@dataclass(frozen=True, slots=True)
+class Adoption:
+    """A provider that becomes that of one of our deployables, in place of ``instead_of``, a uuid nobody has seen yet."""
+
+    provider: Provider
+    deployable_id: int
+    instead_of: str
+    resource_class: str
+
+
+def is_cyborgs(provider: Provider) -> bool:
+    """Whether Cyborg made it: by its owner trait, or by its uuid, since drivers have forgotten the trait (LP 2150557)."""
+    return OWNER_TRAIT in provider.traits or provider.uuid == str(uuid.uuid3(uuid.NAMESPACE_DNS, provider.name))
+
+
+def find(db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str) -> list[Adoption]:
+    """What can be adopted for a host. Reads only.
+
+    :raises NotFound: ``host-not-in-placement``.
+    :raises Unavailable: ``placement-away``.
+    """
+    with db.read() as connection:
+        rows = store.parts(connection, host_id)
+        known = store.records(connection, host_id, 0.0)
+    root = find_root(client, hostname, settings.names_of(hostname))
+    ours = {row.rp_uuid for row in rows} | set(known)
+    found = []
+    for node in client.tree(root.uuid).values():
+        if node.uuid == root.uuid or node.uuid in ours:
+            continue
+        row = _match(node.name, rows)
+        # One we were about to make, and could not since this one has its name, was seen by nobody.
+        if row is not None and (row.rp_uuid not in known or client.node(row.rp_uuid) is None):
+            provider = client.provider(node)
+            if is_cyborgs(provider):
+                found.append(Adoption(provider, row.id, row.rp_uuid, row.resource_class))
+    return found
+
+
+def adopt(db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str) -> list[Adoption]:
+    """Make what `find` finds ours: in our database, while no keeper is at the host; then with the owner's trait where it is missing.
+
+    :raises Conflict: ``claim-lost``: a keeper is at it.
+    """
+    keeper = uuids.new()
+    claimed = db.run(lambda connection: publication.claim_now(connection, host_id, hostname, keeper, CLAIM_S))
+    if not claimed:
+        raise Conflict("claim-lost", f"A keeper is at work on host {hostname}; try again in a moment.")
+    try:
+        adoptions = find(db, client, settings, host_id, hostname)
+        db.run(lambda connection: _take(connection, host_id, adoptions))
+        for one in adoptions:
+            if OWNER_TRAIT not in one.provider.traits:
+                client.set_traits(one.provider.uuid, one.provider.generation, {*one.provider.traits, OWNER_TRAIT})
+    finally:
+        db.run(lambda connection: publication.release(connection, host_id, keeper))
+    return adoptions
+
+
+def _take(connection: Connection, host_id: int, adoptions: Sequence[Adoption]) -> None:
+    hosts.lock(connection, [host_id])
+    for one in adoptions:
+        store.change_uuid(connection, one.deployable_id, one.instead_of, one.provider.uuid)
+    store.keep(connection, host_id, [_record(one) for one in adoptions])
+
+
+def _match(name: str, rows: Sequence[Row]) -> Row | None:
+    """The deployable whose device's address the name ends in; the address alone must not fit two."""
+    matching = [row for row in rows if name == row.name or name.endswith(f"_{row.device_address}")]
+    return matching[0] if len(matching) == 1 else None
+
+
+def _record(one: Adoption) -> Record:
+    """As if we had written what is there: changes of the type later replace Cyborg's own traits. Its ``max_unit`` (Cyborg writes the
+    total) and a reservation are kept, for instances rely on the one and an operator may have made the other."""
+    provider = one.provider
+    traits = frozenset(
+        name for name in provider.traits if name == OWNER_TRAIT or name.startswith(("CUSTOM_NVIDIA_", "CUSTOM_PCI_"))
+    )
+    forms = tuple(
+        Form(name, inventory.total, 0, inventory.max_unit, traits) for name, inventory in provider.inventories.items()
+    )
+    standing = provider.inventories.get(one.resource_class)
+    operator = Operator() if standing is None else Operator(standing.reserved, standing.max_unit)
+    return Record(provider.uuid, provider.name, forms=forms, operator=operator, unsure=True)

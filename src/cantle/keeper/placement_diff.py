@@ -1,0 +1,156 @@
+"""What a host has in Placement beside what it shall have, and the writes between: read only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cantle.keeper.placement_host import Settings, wanted_of
+from cantle.model.provider import Inventory, Node, Provider, Record, Wanted
+from cantle.placement.difference import Create, Delete, Difference, Move, SetInventories, SetTraits, Step
+from cantle.placement.sync import Outcome, Sync
+from cantle.store import provider as store
+from cantle.store import publication
+from cantle.store.database import Database
+
+if TYPE_CHECKING:
+    from cantle.placement.client import PlacementClient  # needs an extra
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One provider of a host.
+
+    :param there: what Placement has of it, in words; None for nothing.
+    :param shall: what it shall have; None for nothing, or since it is not ours.
+    :param writes: what would be written, in order.
+    :param why: why it is held back, left alone or going away.
+    """
+
+    host: str
+    provider: str
+    uuid: str
+    there: str | None
+    shall: str | None
+    writes: tuple[str, ...] = ()
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOnly:
+    """`cantle.placement.sync.Ledger` for somebody who only asks."""
+
+    db: Database
+    host_id: int
+
+    def take_root(self, root: Node) -> None:
+        """Make sure that it is not another host's.
+
+        :raises Conflict: ``provider-of-other-host``.
+        """
+        with self.db.read() as connection:
+            store.check_root(connection, self.host_id, root)
+
+    def keep(self, records: Sequence[Record]) -> None:
+        """Never called: nothing is written."""
+        raise AssertionError(records)
+
+    def forget(self, uuids: Sequence[str]) -> None:
+        """Never called: nothing is written."""
+        raise AssertionError(uuids)
+
+
+@dataclass(frozen=True, slots=True)
+class HostDifference:
+    """One host's tree. ``root`` is the compute node's provider; None if nothing is to be published and nothing is there."""
+
+    root: Node | None
+    lines: Sequence[Line]
+
+    @property
+    def same(self) -> bool:
+        """Whether nothing would be written."""
+        return not any(line.writes for line in self.lines)
+
+
+def compare(db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str) -> HostDifference:
+    """Read a host's tree, and what would be written there now. Nothing is written anywhere.
+
+    :raises NotFound: ``host-not-in-placement``.
+    :raises Conflict: ``host-renamed``, ``provider-of-other-host``.
+    :raises Unavailable: ``placement-away``.
+    """
+    with db.read() as connection:
+        state = publication.state(connection, host_id)
+    tree = wanted_of(db, host_id, hostname, state, settings, look=True, pure=True).tree
+    if not tree.wanted:
+        return HostDifference(tree.root, [])
+    attempt = Sync(client, tree, ReadOnly(db, host_id))
+    differences = attempt.plan()
+    lines = [*_ours(hostname, tree.wanted, differences, attempt.outcome), *_others(hostname, attempt.outcome)]
+    return HostDifference(attempt.outcome.root, sorted(lines, key=lambda line: line.provider))
+
+
+def _ours(
+    hostname: str, shall: Mapping[str, Wanted], differences: Mapping[str, Difference], outcome: Outcome
+) -> Iterator[Line]:
+    for uuid, one in shall.items():
+        found = differences.get(uuid)
+        if found is None:
+            why = outcome.problems[one.name].message
+            yield Line(hostname, one.name, uuid, None, None, why=why)
+            continue
+        seen = found.before.seen
+        there = None if seen is None else provider_words(seen)
+        target = provider_after(found)
+        writes = tuple(step_words(step) for step in found.steps)
+        held_back = one.withheld or outcome.overlap.get(uuid)
+        shall_have = None if target is None else provider_words(target)
+        yield Line(hostname, one.name, uuid, there, shall_have, writes, held_back)
+
+
+def _others(hostname: str, outcome: Outcome) -> Iterator[Line]:
+    for node in outcome.others or []:
+        yield Line(hostname, node.name, node.uuid, "not read", None, why="not ours")
+
+
+def provider_after(found: Difference) -> Provider | None:
+    """The provider as it is after the steps."""
+    seen = found.before.seen
+    provider = seen or Provider("", "", None, 0)
+    for step in found.steps:
+        if isinstance(step, Delete):
+            return None
+        if isinstance(step, SetTraits):
+            provider = Provider(provider.uuid, provider.name, provider.parent, 0, provider.inventories, step.traits)
+        if isinstance(step, SetInventories):
+            provider = Provider(provider.uuid, provider.name, provider.parent, 0, step.inventories, provider.traits)
+    return provider if seen is not None or found.steps else None
+
+
+def provider_words(one: Provider) -> str:
+    """A provider's inventories and traits in one line."""
+    parts = [inventory_words(name, inventory) for name, inventory in sorted(one.inventories.items())]
+    return "; ".join([*parts, " ".join(sorted(one.traits))]) if parts or one.traits else "empty"
+
+
+def inventory_words(name: str, one: Inventory) -> str:
+    """``VGPU 8, 2 reserved, 1 at most at once``."""
+    words = [f"{name} {one.total}"]
+    words += [f"{one.reserved} reserved"] if one.reserved else []
+    words += [f"{one.max_unit} at most at once"] if one.max_unit < one.total else []
+    return ", ".join(words)
+
+
+def step_words(step: Step) -> str:
+    """One write."""
+    if isinstance(step, Create):
+        return "create"
+    if isinstance(step, Delete):
+        return "delete"
+    if isinstance(step, Move):
+        return f"move below {step.parent}"
+    if isinstance(step, SetTraits):
+        return f"traits: {' '.join(sorted(step.traits))}"
+    return "inventory: " + "; ".join(inventory_words(*pair) for pair in sorted(step.inventories.items()))
