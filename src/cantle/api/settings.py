@@ -28,6 +28,7 @@ class Settings:
     :param allow_remote: with auth none, answer other machines too. Whoever sets it has another lock on the door.
     :param allowed_hosts: with auth none, names besides the loopback ones that the ``Host`` header may carry.
     :param body_limit: bytes of a request body of clients; ``report_limit``: of agents.
+    :param patch_limit: ARQs that one call may bind or unbind.
     :param page_limit: the largest page of a list; a larger ``limit`` is cut down to it.
     :param parked_slots: how many requests may wait (long polls) at once; the server's threads must be more.
     :param longest_wait: seconds; a longer ``wait=`` is cut down to it.
@@ -48,6 +49,7 @@ class Settings:
     allowed_hosts: tuple[str, ...] = ()
     body_limit: int = 1 << 20
     report_limit: int = 16 << 20
+    patch_limit: int = 256
     page_limit: int = 1000
     parked_slots: int = 8
     longest_wait: int = 90

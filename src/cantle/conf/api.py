@@ -51,6 +51,13 @@ API = (
     ),
     cfg.IntOpt("max_body_bytes", default=1 << 20, min=1024, help="A larger request body is answered 413."),
     cfg.IntOpt(
+        "max_arqs_per_patch",
+        default=256,
+        min=1,
+        help="How many accelerator requests one call may bind or unbind; more are answered 413. Nova names those of one instance. "
+        "All of a call change in one transaction, which on SQLite keeps all other writers waiting.",
+    ),
+    cfg.IntOpt(
         "max_page",
         default=1000,
         min=1,
@@ -157,6 +164,7 @@ def public_settings(conf: cfg.ConfigOpts) -> Settings:
         allow_remote=api.allow_remote,
         allowed_hosts=tuple(api.allowed_hosts),
         body_limit=api.max_body_bytes,
+        patch_limit=api.max_arqs_per_patch,
         page_limit=api.max_page,
         parked_slots=api.waiting_places,
         longest_wait=api.longest_wait,

@@ -1,7 +1,9 @@
 """Who may see and touch what. One rule each, used by every use case (contract sections 1.6 and 7.1 #2).
 
 - An administrator sees everything; anybody else the things of the project his token is scoped to. What one may not see does not exist.
-- A service (a valid service token) that names an instance speaks for the compute service: no project filter.
+- A service (a valid service token) that names an instance, or an ARQ of one, speaks for the compute service: no project filter. So an
+  operator who is no administrator can evacuate: what he makes belongs to the instance's project as soon as it is bound, and Nova cleans
+  up after a failure with his token.
 - What belongs to an instance is touched with a service token only, whoever the user is.
 """
 
@@ -14,9 +16,11 @@ from cantle.model.identity import Identity
 NEEDS_SERVICE = "This operation requires a service token. Use the Compute API to manage instance accelerators."
 
 
-def sees(who: Identity, project_id: str | None) -> bool:
-    """Whether things of that project exist for the caller."""
-    return who.is_admin or (project_id is not None and project_id == who.project_id)
+def sees(who: Identity, project_id: str | None, instance_uuid: str | None = None) -> bool:
+    """Whether things of that project, and of that instance if they have one, exist for the caller."""
+    if who.is_admin or (who.is_service and instance_uuid is not None):
+        return True
+    return project_id is not None and project_id == who.project_id
 
 
 def project_filter(who: Identity) -> str | None:

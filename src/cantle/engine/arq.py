@@ -115,7 +115,7 @@ def get_arq(db: Database, who: Identity, uuid: str) -> Arq:
     wanted = uuids.checked(uuid, "accelerator request uuid")
     with db.read() as connection:
         found = store.by_uuid(connection, wanted)
-    if found is None or not sees(who, found.project_id):
+    if found is None or not sees(who, found.project_id, found.instance_uuid):
         raise _missing([uuid])
     return found
 
@@ -133,7 +133,8 @@ def delete_arqs(db: Database, who: Identity, wanted: Sequence[str]) -> None:
 
     def work(connection: Connection) -> list[str]:
         host.lock_of_arqs(connection, list(spelled))
-        rows = [row for row in store.to_part(connection, list(spelled)) if sees(who, row.project_id)]
+        found = store.to_part(connection, list(spelled))
+        rows = [row for row in found if sees(who, row.project_id, row.instance_uuid)]
         if any(row.instance_uuid is not None for row in rows):
             need_service(who)
         _delete(connection, rows)

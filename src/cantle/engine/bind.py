@@ -94,7 +94,8 @@ def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
 
     def work(connection: Connection) -> None:
         host.lock_of_arqs(connection, wanted)
-        rows = [row for row in store.to_part(connection, wanted) if sees(who, row.project_id)]
+        found = store.to_part(connection, wanted)
+        rows = [row for row in found if sees(who, row.project_id, row.instance_uuid)]
         known = {row.uuid for row in rows}
         for uuid in wanted:
             if uuid not in known:
@@ -133,7 +134,7 @@ def _checked(who: Identity, binds: Sequence[Bind]) -> dict[str, Bind]:
 
 def _must_bind(who: Identity, one: Bind, row: Record | None) -> bool:
     """Whether anything is left to do for it; refuses what cannot be bound."""
-    if row is None or not sees(who, row.project_id):
+    if row is None or not sees(who, row.project_id, row.instance_uuid):
         raise _missing(one.arq_uuid)
     refuse_lent([row])
     if row.state in BINDABLE:

@@ -215,6 +215,25 @@ def test_what_an_administrator_binds_for_a_tenants_instance_is_the_tenants(
     assert [one.uuid for one in list_arqs(db, ALICE)] == [again.uuid]
 
 
+def test_an_operator_who_is_no_administrator_evacuates_and_cleans_up_by_uuid(db: Database, host: Host) -> None:
+    """What he binds is the tenant's at once; Nova still asks and deletes by uuid with his token."""
+    instance = str(uuid4())
+    bound(db, host, instance=instance)
+    delete_arqs_of_instance(db, NOVA_FOR_BOB, instance)
+    host.obey()
+    (again,) = bound(db, host, NOVA_FOR_BOB, instance=instance)
+    assert again.project_id == "alice-project"
+
+    assert get_arq(db, NOVA_FOR_BOB, again.uuid).uuid == again.uuid
+    bind(db, NOVA_FOR_BOB, [Bind(again.uuid, "compute-1", capacity_of(db).rp_uuid, instance)])  # its answer was lost
+    with pytest.raises(NotFound):
+        get_arq(db, BOB, again.uuid)
+    with pytest.raises(NotFound):
+        delete_arqs(db, BOB, [again.uuid])
+    delete_arqs(db, NOVA_FOR_BOB, [again.uuid])
+    assert list_arqs(db, ADMIN) == []
+
+
 def test_an_administrators_word_on_the_owner_holds_from_then_on(db: Database, host: Host) -> None:
     instance = str(uuid4())
     bound(db, host, instance=instance)

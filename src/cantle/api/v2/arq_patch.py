@@ -10,7 +10,7 @@ from cantle.api import microversion
 from cantle.api.call import Call
 from cantle.engine.access import need_service
 from cantle.engine.bind import Bind, Unbind
-from cantle.errors import BadRequest
+from cantle.errors import BadRequest, TooLarge
 from cantle.model.uuids import canonical, checked
 
 _NEEDED = ("/hostname", "/device_rp_uuid", "/instance_uuid")
@@ -29,11 +29,19 @@ def read(call: Call) -> tuple[list[Bind], list[Unbind]]:
     """The binds of a body of ``add``, or the unbinds of one of ``remove``; never both.
 
     :raises BadRequest: ``patch-empty``, ``patch-mixed``, ``patch-path``, ``patch-value``, ``bad-uuid``.
+    :raises TooLarge: ``patch-too-large``.
     :raises NotAcceptable: ``microversion-too-low``. :raises Forbidden: ``service-token-needed``.
     """
     patches: dict[str, list[Op]] = call.body
     kind = _kind(patches)
     need_service(call.who)
+    limit = call.site.settings.patch_limit
+    if len(patches) > limit:
+        raise TooLarge(
+            "patch-too-large",
+            f"The body names {len(patches)} accelerator requests, and one call may change {limit}; send several calls.",
+            limit=limit,
+        )
     uuids = {text: canonical(text) or text for text in patches}
     if len(set(uuids.values())) < len(uuids):
         raise BadRequest("patch-path", "The body names one accelerator request twice.")
