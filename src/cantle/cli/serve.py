@@ -36,10 +36,12 @@ from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
+from cantle.conf import placement as conf_placement
 from cantle.engine import token as tokens
 from cantle.keeper.courier import Courier, Receiver
 from cantle.keeper.housekeeping import Ages
 from cantle.keeper.keeper import Keeper
+from cantle.keeper.placement import Publishing
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
 from cantle.model.event import Outlets
@@ -139,6 +141,7 @@ def serve(
         conf_keeper.outlets(conf),
         conf_keeper.receivers(conf),
         conf_keeper.ages(conf),
+        conf_placement.publishing(conf),
     )
     logs.configure(as_json=conf.use_json, level=_log_level(debug=conf.debug))
     plan.reach.check(plan.settings)
@@ -177,6 +180,7 @@ class Plan:
     outlets: Outlets
     receivers: Sequence[Receiver]
     ages: Ages
+    publishing: Publishing | None
 
 
 def choose_hosts(simulated: Sequence[str], *, own: bool, needed: bool = True) -> list[HostChoice]:
@@ -254,9 +258,7 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
         parts.start("other agents' listener", lambda: outer.serve(agents_app(database, of_others)))
         url_of_agents = settings.agents_url or agents_url(outer.url, plan.reach.agents)
         settings = dataclasses.replace(settings, agents_url=url_of_agents, agents_ca=_authority(plan))
-    parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages).run)
-    for receiver in plan.receivers:
-        parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
+    _start_keeper(parts, database, plan)
     for host, agent in zip(plan.hosts, agents, strict=True):
         parts.start(f"agent of {host.name}", agent.run)
     parts.start("listener", lambda: public.serve(public_app(database, settings)))
@@ -285,6 +287,15 @@ def _first_token(database: Database, state: StateDir) -> None:
     """Leave an administrator's token where only this user finds it, if there is none yet."""
     if tokens.first_admin(database, lambda text: state.write(ADMIN_TOKEN, f"{text}\n")):
         click.echo(f"The first administrator's token is in {state.path / ADMIN_TOKEN}", err=True)
+
+
+def _start_keeper(parts: Parts, database: Database, plan: Plan) -> None:
+    """What happens without anybody asking."""
+    parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages).run)
+    for receiver in plan.receivers:
+        parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
+    if plan.publishing is not None:
+        parts.start("placement", plan.publishing.publisher(database, parts.stop).run)
 
 
 def _root(host: HostChoice, state: StateDir) -> Root:

@@ -18,6 +18,7 @@ from cantle.cli import main as program
 from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
+from cantle.conf import placement as conf_placement
 from cantle.errors import CantleError
 from cantle.store.database import Database
 
@@ -56,6 +57,7 @@ def findings(read: Callable[[], cfg.ConfigOpts]) -> list[Finding]:
         conf_keeper.ages(conf)
         outlets = conf_keeper.outlets(conf)
         conf_keeper.receivers(conf)
+        publishing = conf_placement.publishing(conf)
     except CantleError as error:
         return [_failed("Configuration", error)]
     found.append(Finding("Configuration", Result.SUCCESS))
@@ -72,6 +74,17 @@ def findings(read: Callable[[], cfg.ConfigOpts]) -> list[Finding]:
         )
     else:
         found.append(Finding("Events to Nova", Result.SUCCESS))
+    if settings.auth is Auth.KEYSTONE and publishing is None:
+        found.append(
+            Finding(
+                "Devices in Placement",
+                Result.WARNING,
+                "Clients come from Keystone, but [placement] names no way to log in: no device is published, and Nova finds no host for "
+                "a device profile. Fill in [placement] auth_type and what belongs to it.",
+            )
+        )
+    else:
+        found.append(Finding("Devices in Placement", Result.SUCCESS))
     return found
 
 
