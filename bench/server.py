@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,9 +16,15 @@ CONFIG = "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n[vgpu_nvidia-223]\ndev
 
 
 @contextmanager
-def serving() -> Iterator[subprocess.Popen[str]]:
-    """The server's process, once it is ready; CANTLE_URL names it while the block runs."""
+def serving(fill: Callable[[str], object] | None = None) -> Iterator[subprocess.Popen[str]]:
+    """The server's process, once it is ready; CANTLE_URL names it while the block runs.
+
+    :param fill: puts something into its database, whose URL it is given, before the start.
+    """
     with tempfile.TemporaryDirectory(prefix="cantle-bench-") as scratch:
+        if fill is not None:
+            Path(scratch, "state").mkdir(mode=0o700)
+            fill(f"sqlite:///{scratch}/state/cantle.db")
         config = Path(scratch, "cantle.conf")
         config.write_text(CONFIG, encoding="utf-8")
         command = [*CANTLE, "serve", "--simulate", "t4", "--simulated-only", "--listen", "127.0.0.1:0"]

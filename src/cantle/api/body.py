@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -14,8 +15,9 @@ from cantle.errors import BadRequest, TooLarge, UnsupportedMedia
 #: How deep arrays and objects may nest: far more than any body of this API, far less than what exhausts a stack.
 DEPTH = 32
 
-#: Bytes of a body that is too large which are read and thrown away.
-WASTED = 8 << 20
+#: Bytes of a body that is too large which are read and thrown away, and seconds for that.
+WASTED = 32 << 20
+WASTED_S = 5.0
 
 Decode = Callable[[bytes], Any]
 
@@ -105,8 +107,8 @@ def _length(request: falcon.Request) -> int | None:
 
 def _too_large(limit: int, rest: Any) -> TooLarge:
     """The refusal, after reading what still comes, within reason: a client that is still sending would miss the answer."""
-    left = WASTED
-    while left > 0 and (part := _part(rest, min(left, 65536))):
+    left, end = WASTED, time.monotonic() + WASTED_S
+    while left > 0 and time.monotonic() < end and (part := _part(rest, min(left, 65536))):
         left -= len(part)
     return TooLarge(
         "body-too-large", f"The body is larger than {limit} bytes, which is all this server reads.", limit=limit

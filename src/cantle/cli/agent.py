@@ -52,7 +52,7 @@ def agent() -> None:
 
     \b
     Examples:
-      cantle agent join https://cantle.example:6667 --code cantle_5f… --ca-fingerprint sha256:9c…
+      cantle agent join https://srv:6667 --code C --ca-fingerprint sha256:F
       cantle agent run
       cantle agent restore
     """
@@ -217,8 +217,8 @@ def join(
 
     \b
     Examples:
-      cantle agent join https://cantle.example:6667 --code cantle_5f… --ca-fingerprint sha256:9c…
-      CANTLE_JOIN_CODE=cantle_5f… cantle agent join https://cantle.example:6667 --ca-file ./ca.pem
+      cantle agent join https://srv:6667 --code C --ca-fingerprint sha256:F
+      CANTLE_JOIN_CODE=C cantle agent join https://srv:6667 --ca-file ./ca.pem
     """
     if not code:
         raise click.UsageError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cantle.cli.client import connect, segment
-from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.output import fields, list_options, output_options, print_record, print_rows
 from cantle.cli.span import Span
 
 COLUMNS = ("hostname", "up", "devices", "last_seen")
@@ -18,17 +18,35 @@ def host() -> None:
 
 
 @host.command("list")
-@output_options
-def list_(fmt: str, chosen: tuple[str, ...]) -> None:
+@click.option("--down", is_flag=True, help="Only hosts that were not heard of lately.")
+@list_options
+def list_(*, down: bool, fmt: str, chosen: tuple[str, ...], order: str | None, most: int | None) -> None:
     """List hosts: whether each was heard of lately, and what its last report complained about.
 
     \b
     Examples:
       cantle host list
       cantle host list -o wide
+      cantle host list --down -c hostname -o value
     """
-    rows = connect().get("/v1/hosts")["hosts"]
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No hosts: no agent has reported yet.")
+    query = {"up": "false" if down else None, "fields": fields(fmt, chosen, COLUMNS, WIDE, order)}
+    rows = connect().pages("/v1/hosts", "hosts", query)
+    empty = "Every host was heard of lately." if down else "No hosts: no agent has reported yet."
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
+
+
+@host.command("show")
+@click.argument("host")
+@output_options
+def show(host: str, fmt: str, chosen: tuple[str, ...]) -> None:
+    """Show one host, with what its last report complained about.
+
+    \b
+    Examples:
+      cantle host show gpu1
+      cantle host show gpu1 -c problems -o json
+    """
+    print_record(connect().get(f"/v1/hosts/{segment(host)}"), fmt, chosen=chosen)
 
 
 @host.command("invite")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+import threading
 from typing import Any, NamedTuple
 
 from cheroot import wsgi
+from cheroot.server import HTTPConnection, HTTPRequest
 
 from cantle import errors
+from cantle.cli import slow_client
+from cantle.cli.slow_client import TimedBody
 from cantle.cli.tls import Tls
 
 #: Seconds that requests in flight get to finish when the server stops.
@@ -28,6 +32,9 @@ MOST_ARRIVING = 128
 #: the eleventh agent, connects anew for each request. Two servers' worth stays below the usual limit of 1,024 open files.
 MOST_KEPT = 400
 
+#: The highest port there is.
+MOST_PORT = 65535
+
 
 class Address(NamedTuple):
     """Host name or IP address, and port; port 0 lets the kernel choose one."""
@@ -43,36 +50,80 @@ class Address(NamedTuple):
         """
         host, colon, port = text.rpartition(":")
         host = host.removeprefix("[").removesuffix("]")
-        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        if not colon or not host or not port.isascii() or not port.isdigit():
             raise errors.BadConfig(
                 "bad-listen-address",
                 f"{text!r} is no address to listen on: write it as HOST:PORT, for example 127.0.0.1:6666.",
             )
+        if len(port) > 5 or int(port) > MOST_PORT:
+            raise errors.BadConfig(
+                "bad-listen-address",
+                f"{text!r} has the port {port[:20]}; ports go from 0 (any free one) to {MOST_PORT}.",
+            )
         return cls(host, int(port))
+
+    def __str__(self) -> str:
+        """As it is written on the command line."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach it."""
+        """Whether only this machine can reach it.
+
+        :raises BadConfig: ``cannot-listen``: it is a name without an address.
+        """
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
-            return self.host == "localhost"
+            return self.host == "localhost" or all(ipaddress.ip_address(one).is_loopback for one in self._numbers())
+
+    def _numbers(self) -> list[str]:
+        """The addresses of a name."""
+        try:
+            found = socket.getaddrinfo(self.host, None, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise errors.BadConfig(
+                "cannot-listen", f"Cannot listen on {self}: the name {self.host} has no address ({why})."
+            ) from error
+        return [str(place[0]).partition("%")[0] for *_, place in found]
 
     @property
     def url(self) -> str:
         """As a client writes it."""
-        return f"http://[{self.host}]:{self.port}" if ":" in self.host else f"http://{self.host}:{self.port}"
+        return f"http://{self}"
 
 
 class _Gateway(wsgi.Gateway_10):
     """Ends the connection after a request in chunks. cheroot reads what the application left of a body with a length, but what is left of
     chunks it would take for the next request."""
 
+    def get_environ(self) -> dict[str, Any]:  # type: ignore[override]  # cheroot's stub says None
+        """See the base class."""
+        self.req.rfile = TimedBody(self.req.rfile, self.req.server.watch, self.req.conn.socket)
+        environ: dict[str, Any] = super().get_environ()  # type: ignore[no-untyped-call]
+        return environ
+
     def respond(self) -> None:
         """See the base class."""
         if self.req.chunked_read:
             self.req.close_connection = True
         super().respond()
+
+
+class _Request(HTTPRequest):
+    """A request whose head does not take for ever."""
+
+    def parse_request(self) -> None:
+        """See the base class."""
+        with self.server.watch.reading(self.conn.socket, slow_client.HEAD_S):
+            super().parse_request()
+
+
+class _Connection(HTTPConnection):
+    """A connection of such requests."""
+
+    RequestHandlerClass = _Request
 
 
 class HttpServer:
@@ -95,6 +146,9 @@ class HttpServer:
             shutdown_timeout=DRAIN,
         )
         self._server.gateway = _Gateway
+        self._server.ConnectionClass = _Connection
+        self._watch = slow_client.Watch()
+        self._server.watch = self._watch  # type: ignore[attr-defined]  # our own requests look there
         self._server.ssl_adapter = tls
         self._server.keep_alive_conn_limit = MOST_KEPT
         self._server.max_request_header_size = MOST_HEADER_BYTES
@@ -106,10 +160,12 @@ class HttpServer:
     def serve(self, application: Any) -> None:
         """Answer requests with this WSGI application until ``stop`` is called from another thread."""
         self._server.wsgi_app = application
+        threading.Thread(target=self._watch.run, name="slow clients", daemon=True).start()
         self._server.serve()
 
     def stop(self) -> None:
         """Take no more requests, let those in flight finish for a moment, and close."""
+        self._watch.stop()
         try:
             self._server.stop()
         finally:
@@ -128,10 +184,10 @@ def _check(address: Address) -> None:
         if error.errno == errno.EADDRINUSE:
             raise errors.Conflict(
                 "port-in-use",
-                f"Something listens on {address.host}:{address.port} already. Stop it, or choose another port: "
-                f"--listen {address.host}:0 takes a free one.",
+                f"Something listens on {address} already. Stop it, or choose another port: "
+                f"--listen {address._replace(port=0)} takes a free one.",
             ) from error
         raise errors.BadConfig(
             "cannot-listen",
-            f"Cannot listen on {address.host}:{address.port}: {error.strerror}. Choose another --listen.",
+            f"Cannot listen on {address}: {error.strerror}. Choose another --listen.",
         ) from error

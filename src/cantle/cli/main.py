@@ -28,6 +28,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("deployable", "deployable", "The parts of cards that are offered together."),
     ("capacity", "capacity", "What can be lent now, and what is lent."),
     ("profile", "profile", "Device profiles: flavors for devices."),
+    ("flavor", "flavor", "Named sets of extra specs, accepted wherever a profile is."),
+    ("explain", "explain", "What could serve a request now, and why the rest could not."),
     ("lease", "lease", "Borrow accelerators for a workload, and give them back."),
     ("arq", "arq", "Accelerator requests: one accelerator for one instance."),
     ("events", "event", "What Nova and the webhook were told."),
@@ -54,14 +56,12 @@ class LazyGroup(click.Group):
         """The names of ``cantle --help``, in our order."""
         return [name for name, _, _ in COMMANDS]
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         """The command, from its module; None when there is none."""
         wanted = ALIASES.get(cmd_name, cmd_name)
         module = next((module for name, module, _ in COMMANDS if name == wanted), None)
         if module is None:
             return None
-        if module in SERVICES and not ctx.resilient_parsing:
-            signal.signal(signal.SIGTERM, _end_at_once)
         name = wanted.replace("-", "_")
         command = getattr(importlib.import_module(f"cantle.cli.{module}"), name)
         if not isinstance(command, click.Command):
@@ -118,11 +118,14 @@ def cantle(url: str | None, token_file: str | None, os_cloud: str | None, ca_fil
 
 def main(args: Sequence[str] | None = None) -> None:
     """Entry point of the ``cantle`` command. Ends the process with one of ``ExitCode``."""
+    words = list(sys.argv[1:] if args is None else args)
+    if SERVICES.intersection(words):
+        signal.signal(signal.SIGTERM, _end_at_once)  # until the service has its own handler
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # a locale without a letter of a name is no reason to fail
-    code = run(sys.argv[1:] if args is None else args)
+    code = run(words)
     try:
         sys.stdout.flush()
     except BrokenPipeError:

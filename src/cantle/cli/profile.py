@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,9 @@ WIDE = ("uuid", *COLUMNS, "created_at")
 #: Bytes of a file that holds a profile, and values in it; far more than the server takes.
 LARGEST_FILE = 1 << 20
 MOST_VALUES = 10_000
+
+#: Seconds to wait for the next piece out of a pipe.
+PIPE_S = 30.0
 
 
 @click.group(no_args_is_help=True)
@@ -134,8 +140,7 @@ def _read_file(file: Path) -> dict[str, Any]:
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
     try:
-        with file.open("rb") as opened:
-            data = opened.read(LARGEST_FILE + 1)
+        data = _read(file)
         if len(data) > LARGEST_FILE:
             raise errors.BadRequest("malformed-file", f"{file} has more than {LARGEST_FILE} bytes: this is no profile.")
         found = yaml.load(data.decode(), Loader=Loader)  # noqa: S506 - a SafeLoader
@@ -158,6 +163,30 @@ def _read_file(file: Path) -> dict[str, Any]:
             "malformed-file", f"{file} holds no profile: it must be a mapping with 'name' and 'groups'."
         )
     return found
+
+
+def _read(file: Path) -> bytes:
+    """The bytes of a file, or of a pipe as of ``<(…)``; a little more than `LARGEST_FILE` at most.
+
+    :raises BadRequest: ``unreadable-file``: nobody writes to the pipe.
+    """
+    number = os.open(
+        file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    )  # a named pipe would wait for somebody who writes
+    with open(number, "rb", buffering=0) as opened:
+        if not stat.S_ISFIFO(os.fstat(number).st_mode):
+            return opened.read(LARGEST_FILE + 1)
+        parts, size = [], 0
+        while size <= LARGEST_FILE:
+            ready, _, _ = select.select([number], [], [], PIPE_S)
+            if not ready:
+                raise errors.BadRequest("unreadable-file", f"Nothing came from the pipe {file} for {PIPE_S:g} s.")
+            part = opened.read(LARGEST_FILE) or b""
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        return b"".join(parts)
 
 
 def _is_too_much(found: object) -> bool:

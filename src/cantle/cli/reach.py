@@ -100,17 +100,17 @@ class Reach:
         if settings.auth is Auth.NONE and not settings.allow_remote and not self.public.is_loopback:
             raise errors.BadConfig(
                 "open-to-all",
-                f"--listen {self.public.host}:{self.public.port} can be reached from other machines, and with [api] auth = none "
+                f"--listen {self.public} can be reached from other machines, and with [api] auth = none "
                 "whoever reaches it is an administrator. Listen on 127.0.0.1, or ask for tokens: --auth token.",
             )
         if self.agents is not None and self.tls is None and not self.agents.is_loopback:
             raise errors.BadConfig(
                 "agents-without-tls",
-                f"--agents-listen {self.agents.host}:{self.agents.port} can be reached from other machines, and without TLS whoever is "
+                f"--agents-listen {self.agents} can be reached from other machines, and without TLS whoever is "
                 "on the way could read the tokens of hosts. Give --tls-cert and --tls-key.",
             )
         if settings.auth is not Auth.NONE and self.tls is None and not self.public.is_loopback:
-            _log.warning("Clients send their tokens to %s:%s without TLS: give --tls-cert and --tls-key.", *self.public)
+            _log.warning("Clients send their tokens to %s without TLS: give --tls-cert and --tls-key.", self.public)
 
 
 def agents_url(listening: str, address: Address) -> str:

@@ -121,7 +121,7 @@ def serve(
       cantle serve --auth token
       cantle serve --simulate t4 --simulated-only --state-dir ./state
       cantle serve --listen 127.0.0.1:0 --config-file ./cantle.conf
-      cantle serve --agents-listen 0.0.0.0:6667 --tls-cert server.pem --tls-key server.key --tls-ca ca.pem
+      cantle serve --agents-listen 0.0.0.0:6667 --tls-cert c.pem --tls-key k.pem
     """
     if state_dir == "":
         raise click.UsageError("--state-dir is empty: name a directory, or leave it out for the usual place.")

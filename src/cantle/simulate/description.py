@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from importlib import resources
 from typing import Literal
 
@@ -162,14 +163,22 @@ def parse(data: bytes, source: str) -> Description:
 
 def _read(path: str) -> bytes:
     try:
-        if os.path.getsize(path) > _MAX_BYTES:
-            raise _malformed(path, f"the file has more than {_MAX_BYTES} bytes")
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise _malformed(path, "it is no file but a directory, a pipe or a device")
+            if status.st_size > _MAX_BYTES:
+                raise _malformed(path, f"the file has more than {_MAX_BYTES} bytes")
             return file.read(_MAX_BYTES)
     except OSError as error:
         raise BadRequest(
             "simulation-unreadable", f"cannot read the simulated host {path!r}: {error.strerror}", path=path
         ) from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Opening a named pipe would wait until somebody writes to it."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _check(described: Description, source: str) -> None:

@@ -5,6 +5,7 @@ Importing Alembic costs more memory than the whole API server, so a long-running
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,26 +15,32 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
-from cantle.errors import CantleError
+from cantle.errors import BadConfig, CantleError
 from cantle.store.database import Database
 from cantle.store.revision import HEAD
+from cantle.store.schema import metadata
 
 #: Key of the lock that keeps two servers from migrating one database at once; any number, as long as it never changes.
 _LOCK = 7_203_415_906
 
 
+#: How our revisions are named.
+_OURS = re.compile(r"\d{4}")
+
+
 def upgrade(url: str) -> None:
     """Run all migrations that are missing, in one transaction where the database has transactions for that (all but MariaDB).
 
-    :raises BadConfig: ``bad-database-url``.
+    :raises BadConfig: ``bad-database-url``, ``database-foreign``.
     :raises Unavailable: ``database-too-new``, ``database-…``, see `cantle.store.database.Database`.
     """
     database = Database.open(url, check=False)
     try:
         with database.write() as connection, _alone(connection):
             found = MigrationContext.configure(connection).get_current_revision()
+            _refuse_foreign(connection, database.where, found)
             if found is not None and found > HEAD:
                 raise database.too_new(found)
             config = _config()
@@ -41,6 +48,21 @@ def upgrade(url: str) -> None:
             command.upgrade(config, "head")
     finally:
         database.close()
+
+
+def _refuse_foreign(connection: Connection, where: str, revision: str | None) -> None:
+    """Do not add our tables to another program's database. A SQLite file is one program's; a server's database may have others' tables
+    beside ours, as extensions bring them, as long as none has our names."""
+    tables = set(inspect(connection).get_table_names()) - {"alembic_version"}
+    if connection.dialect.name != "sqlite":
+        tables &= set(metadata.tables)
+    if (revision is None and tables) or (revision is not None and _OURS.fullmatch(revision) is None):
+        has = f"the tables {', '.join(sorted(tables)[:5])}" if tables else f"the schema {revision}"
+        raise BadConfig(
+            "database-foreign",
+            f"The database {where} has {has} and no schema of Cantle's: it is another program's, or was broken off while it was made. "
+            "Name another one.",
+        )
 
 
 def current(url: str) -> str | None:

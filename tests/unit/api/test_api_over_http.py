@@ -70,6 +70,12 @@ def test_who_sends_too_much_hears_so_and_can_go_on(connection: http.client.HTTPC
     assert status(connection, "POST", "/v2/device_profiles", body=profile("after"), headers=headers) == 201
 
 
+def test_a_client_that_sends_twenty_megabytes_gets_its_answer(connection: http.client.HTTPConnection) -> None:
+    """It found its connection broken in the middle of sending."""
+    headers = {"Content-Type": "application/json"}
+    assert status(connection, "POST", "/v1/leases", body=b" " * (20 << 20), headers=headers) == 413
+
+
 def test_a_body_in_chunks_is_read(connection: http.client.HTTPConnection) -> None:
     headers = {"Content-Type": "application/json"}
     chunks = [profile("chunks")[:10], profile("chunks")[10:]]

@@ -14,6 +14,7 @@ import pytest
 
 from cantle import errors
 from cantle.api.settings import Auth, Settings
+from cantle.cli import slow_client
 from cantle.cli.listen import Address, HttpServer
 
 
@@ -26,7 +27,6 @@ from cantle.cli.listen import Address, HttpServer
         ("[::1]:80", "::1", 80, True, "http://[::1]:80"),
         ("0.0.0.0:65535", "0.0.0.0", 65535, False, "http://0.0.0.0:65535"),
         ("[::]:80", "::", 80, False, "http://[::]:80"),
-        ("gpu1.example:80", "gpu1.example", 80, False, "http://gpu1.example:80"),
     ],
 )
 def test_an_address_is_understood(text: str, host: str, port: int, loopback: bool, url: str) -> None:
@@ -41,6 +41,63 @@ def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(errors.BadConfig) as caught:
         Address.parse(text)
     assert caught.value.code == "bad-listen-address"
+
+
+@pytest.mark.parametrize("text", ["[::]:0", "[::1]:6666", "127.0.0.1:80", "gpu1.example:443"])
+def test_an_address_is_told_as_it_was_typed(text: str) -> None:
+    """``[::]:0`` was told as ``:::0``."""
+    assert str(Address.parse(text)) == text
+
+
+def test_a_port_that_does_not_exist_is_told_as_such() -> None:
+    """It was called no address at all."""
+    with pytest.raises(errors.BadConfig, match="port 99999; ports go from 0"):
+        Address.parse("127.0.0.1:99999")
+
+
+def test_a_name_without_an_address_is_told_as_such_and_not_as_open_to_all() -> None:
+    with pytest.raises(errors.BadConfig, match=r"the name nowhere\.invalid has no address") as caught:
+        _ = Address.parse("nowhere.invalid:6666").is_loopback  # RFC 6761: nobody's, ever
+    assert caught.value.code == "cannot-listen"
+
+
+def _echo_length(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+    length = str(len(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))).encode()
+    start("200 OK", [("Content-Length", str(len(length)))])
+    return [length]
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n", b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n123"],
+)
+def test_a_slow_client_holds_a_thread_for_its_time_and_no_longer(monkeypatch: pytest.MonkeyPatch, begun: bytes) -> None:
+    """A dozen of them, a byte now and then, held up all others for half a minute and more."""
+    for name in ("HEAD_S", "BODY_S", "LOOK_S"):
+        monkeypatch.setattr(slow_client, name, 0.1)
+    server = HttpServer(Address("127.0.0.1", 0), threads=1, name="test")
+    thread = threading.Thread(target=server.serve, args=(_echo_length,))
+    thread.start()
+    over = threading.Event()
+    try:
+        with socket.create_connection(server.address, timeout=20) as slow:
+            slow.sendall(begun)
+
+            def drip() -> None:
+                with contextlib.suppress(OSError):
+                    while not over.wait(0.05):
+                        slow.sendall(b"x")
+
+            dripping = threading.Thread(target=drip)
+            dripping.start()
+            with urllib.request.urlopen(server.address.url, timeout=8) as answer:  # noqa: S310 - our own http address
+                assert answer.read() == b"0"  # sooner than one read of the slow one would time out (10 s)
+            over.set()
+            dripping.join(20)
+    finally:
+        over.set()
+        server.stop()
+        thread.join(20)
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -249,6 +249,37 @@ def test_a_file_that_would_never_end_is_refused(
     assert "[malformed-file]" in capsys.readouterr().err
 
 
+def test_a_pipe_that_nobody_writes_to_is_not_waited_for_for_ever(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cantle.cli.profile.PIPE_S", 0.2)
+    os.mkfifo(tmp_path / "gold.yaml")
+    assert run(["profile", "create", "-f", str(tmp_path / "gold.yaml")]) == ExitCode.USAGE
+    assert "Nothing came from the pipe" in capsys.readouterr().err
+
+
+def test_a_profile_may_come_out_of_a_pipe() -> None:
+    """As bash's ``-f <(generate)``."""
+    script = "exec \"$0\" -m cantle.cli.main --url http://127.0.0.1:1 profile create -f <(printf 'name: gold')"
+    done = subprocess.run(["bash", "-c", script, sys.executable], capture_output=True, text=True, check=False)
+    assert (done.returncode, "at least one group" in done.stderr) == (ExitCode.USAGE, True)
+
+
+def test_a_service_that_is_told_to_stop_while_it_loads_ends_well() -> None:
+    """It ended with the signal (-15), as if it had crashed, in the second that its imports take."""
+    code = (
+        "import os, signal, sys\n"
+        "from cantle.cli import main\n"
+        "def told_to_stop(*_):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    signal.pause()\n"
+        "main.importlib.import_module = told_to_stop\n"
+        "main.main(['serve'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (ExitCode.OK, b"")
+
+
 def test_output_with_letters_the_locale_lacks_is_no_failure() -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     script = "import sys; from cantle.cli.main import main; sys.stdout.write('x'); main(['explain-error', 'ä'])"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ def test_anything_that_is_no_name_is_a_file_and_named_when_unreadable(
     with pytest.raises(BadRequest) as caught:
         description.load(name)
     assert caught.value.code == "simulation-unreadable"
+
+
+def test_a_pipe_in_place_of_a_description_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    """Nobody writes to it, and opening it never ended."""
+    os.mkfifo(tmp_path / "host.yaml")
+    with pytest.raises(BadRequest, match="a pipe"):
+        description.load(str(tmp_path / "host.yaml"))
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +49,27 @@ def test_migrating_again_changes_nothing(tmp_path: Path) -> None:
     migrate.upgrade(url)
     migrate.upgrade(url)
     assert migrate.current(url) == HEAD
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "CREATE TABLE moz_places (id INTEGER)",
+        "CREATE TABLE hosts (id INTEGER)",
+        "CREATE TABLE alembic_version (version_num TEXT); INSERT INTO alembic_version VALUES ('1975ea83b712')",
+    ],
+)
+def test_another_programs_database_is_refused_with_the_reason_and_left_as_it_was(tmp_path: Path, content: str) -> None:
+    """It said SQLITE_ERROR, or added our tables."""
+    file = tmp_path / "places.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as theirs:
+        theirs.executescript(content)
+        before = list(theirs.iterdump())
+    with pytest.raises(BadConfig, match="another program's") as caught:
+        migrate.upgrade(f"sqlite:///{file}")
+    assert caught.value.code == "database-foreign"
+    with contextlib.closing(sqlite3.connect(file)) as theirs:
+        assert list(theirs.iterdump()) == before
 
 
 def test_a_migration_that_dies_half_way_leaves_an_empty_database(
