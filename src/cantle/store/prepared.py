@@ -71,17 +71,17 @@ class Prepared:
     def all(self, connection: Connection, parameters: Mapping[str, Any]) -> list[Any]:
         """Every row, as a named tuple of the statement's columns."""
         cursor = self._send(connection, [parameters])
+        name = connection.dialect.name
         try:
             found = cursor.fetchall()
+            read = self._readers.get(name)
+            if read is None:
+                kinds = [column[1] for column in cursor.description]
+                read = self._readers[name] = _reader(self._statement, connection.dialect, kinds)
         except connection.dialect.loaded_dbapi.Error as error:
             _raise(connection, cursor, "", None, error)
         finally:
             cursor.close()
-        if not found:
-            return []
-        read = self._readers.get(connection.dialect.name)
-        if read is None:
-            read = self._readers[connection.dialect.name] = _reader(self._statement, connection.dialect)
         return [read(row) for row in found]
 
     def first(self, connection: Connection, parameters: Mapping[str, Any]) -> Any:
@@ -139,12 +139,15 @@ def _planned(statement: Any, dialect: Dialect, parameters: Mapping[str, Any]) ->
     return _Plan(state.statement, frame, tuple(slots))
 
 
-def _reader(statement: Any, dialect: Dialect) -> Callable[[Sequence[Any]], Any]:
-    """What makes a row of the driver's into a named tuple."""
+def _reader(statement: Any, dialect: Dialect, kinds: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
+    """What makes a row of the driver's into a named tuple. ``kinds`` are the driver's own words for the types of the columns."""
     columns = statement.selected_columns
     kind: Any = namedtuple("Row", columns.keys())  # type: ignore[misc] # the names are the statement's
     make: Callable[[Sequence[Any]], Any] = kind._make
-    found = [(place, _from_database(column.type, dialect)) for place, column in enumerate(columns)]
+    found = [
+        (place, _from_database(column.type, dialect, kind))
+        for place, (column, kind) in enumerate(zip(columns, kinds, strict=True))
+    ]
     converters = [(place, convert) for place, convert in found if convert is not None]
     if not converters:
         return make
@@ -159,8 +162,8 @@ def _reader(statement: Any, dialect: Dialect) -> Callable[[Sequence[Any]], Any]:
     return read
 
 
-def _from_database(kind: TypeEngine[Any], dialect: Dialect) -> _Convert | None:
-    return kind.dialect_impl(dialect).result_processor(dialect, None)
+def _from_database(type_: TypeEngine[Any], dialect: Dialect, kind: Any) -> _Convert | None:
+    return type_.dialect_impl(dialect).result_processor(dialect, kind)
 
 
 def _raise(connection: Connection, cursor: Any, sql: str, values: Any, error: Any) -> NoReturn:

@@ -56,6 +56,7 @@ def _host(name: str, number: int) -> dict[str, Any]:
         "problems": (),
         "created_at": MOMENT,
         "last_seen": MOMENT if number else None,
+        "clock_skew": 0.5 if number else None,
     }
 
 
@@ -71,6 +72,7 @@ def test_values_come_back_in_the_types_of_their_columns(four: Database) -> None:
         row = NAMED.first(connection, {"names": ["b"], "ago": -1e9})
         assert NAMED.first(connection, {"names": ["nobody"], "ago": 0.0}) is None
     assert (row.hostname, row.generation, row.former_starts, row.created_at) == ("b", 1, ("b", "é"), MOMENT)
+    assert row.clock_skew == 0.5
     assert row.agent_start is None
 
 
