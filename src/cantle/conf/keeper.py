@@ -22,6 +22,13 @@ OPTIONS = (
         "0 keeps them for ever.",
     ),
     cfg.IntOpt(
+        "lease_days",
+        default=90,
+        min=0,
+        help="Leases are deleted so many days after they were released and all their units are back; the audit log keeps what was done "
+        "with them. 0 keeps them for ever.",
+    ),
+    cfg.IntOpt(
         "event_days", default=7, min=0, help="For how long events are kept after they were delivered or given up."
     ),
     cfg.IntOpt(
@@ -48,6 +55,7 @@ def ages(conf: cfg.ConfigOpts) -> Ages:
     group = read(conf, GROUP, OPTIONS)
     return Ages(
         unbound_hours=group.unbound_hours,
+        lease_days=group.lease_days,
         event_days=group.event_days,
         key_hours=group.key_hours,
         owner_days=group.owner_days,

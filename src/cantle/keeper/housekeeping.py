@@ -1,4 +1,4 @@
-"""What nobody waits for: requests that were never bound, events that are done with, keys of requests long done,
+"""What nobody waits for: requests that were never bound, leases long released, events that are done with, keys of requests long done,
 owners of instances long gone."""
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cantle.store import arq, idempotency, outbox, owner
+from cantle.store import arq, idempotency, lease, outbox, owner
 from cantle.store.database import Database
 
 LOG = logging.getLogger("cantle.audit")
@@ -21,12 +21,14 @@ class Ages:
     """How long things are kept.
 
     :param unbound_hours: requests that are bound to nothing; 0 keeps them for ever.
+    :param lease_days: leases after their release; 0 keeps them for ever.
     :param event_days: events after their end.
     :param key_hours: what creating requests were answered, by their idempotency keys.
     :param owner_days: whose an instance was, after its accelerators were taken from it.
     """
 
     unbound_hours: float = 24
+    lease_days: float = 90
     event_days: float = 7
     key_hours: float = 24
     owner_days: int = 400
@@ -36,6 +38,7 @@ def sweep(db: Database, ages: Ages) -> dict[str, int]:
     """Delete what is old enough; how many of each kind."""
     return {
         "requests": reap(db, ages.unbound_hours),
+        "leases": forget_leases(db, ages.lease_days),
         "events": db.run(lambda connection: outbox.purge(connection, ages.event_days, db.outlets.told)),
         "keys": db.run(lambda connection: idempotency.forget(connection, ages.key_hours)),
         "owners": db.run(lambda connection: owner.forget(connection, ages.owner_days)),
@@ -63,3 +66,23 @@ def reap(db: Database, hours: float) -> int:
 
 def _remove(db: Database, ids: Sequence[int], hours: float) -> int:
     return db.run(lambda connection: arq.remove_left(connection, ids, hours * 3600.0)) if ids else 0
+
+
+def forget_leases(db: Database, days: float) -> int:
+    """Delete leases that were released so many days ago and whose units are all back. What was done with them stays in the audit log."""
+    if days == 0:
+        return 0
+    deleted = 0
+    while True:
+        with db.read() as connection:
+            rows = lease.past(connection, days, AT_ONCE)
+        gone = _remove_leases(db, [row.id for row in rows], days)
+        if gone:
+            LOG.info("lease.purge %s by the keeper: released %g days ago", " ".join(row.uuid for row in rows), days)
+        deleted += gone
+        if len(rows) < AT_ONCE or gone == 0:
+            return deleted
+
+
+def _remove_leases(db: Database, ids: Sequence[int], days: float) -> int:
+    return db.run(lambda connection: lease.remove_past(connection, ids, days)) if ids else 0

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, event, text
@@ -180,12 +181,21 @@ class Database:
                 "database-busy", f"All our connections to the database {self.where} are in use; try again."
             ) from error
 
+    @property
+    def is_missing(self) -> bool:
+        """Whether SQLite's file has yet to be made, in a directory that is there. To look into it would make an empty one."""
+        return self.dialect == "sqlite" and Path(self.where).parent.is_dir() and not Path(self.where).exists()
+
     def check_schema(self) -> None:
         """Make sure that the database answers with the schema this version needs. Without Alembic, whose import costs as much memory
         as the rest of the store.
 
         :raises Unavailable: ``database-not-migrated``, ``database-too-new``, and all that `read` raises.
         """
+        if self.is_missing:
+            raise Unavailable(
+                "database-not-migrated", f"There is no database {self.where} yet; run the migrations, which make it."
+            )
         with self.read() as connection:
             found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         if found is None or found < HEAD:

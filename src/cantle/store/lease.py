@@ -7,14 +7,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, exists, func, insert, select, update
 
 from cantle.model.arq import Arq, ArqState
 from cantle.model.lease import Lease, LeaseState
 from cantle.model.page import Page
 from cantle.store import arq
 from cantle.store.paging import narrowed, window
-from cantle.store.tables import claims, hosts, leases
+from cantle.store.tables import arqs, claims, hosts, leases
 from cantle.store.types import Record, database_now
 
 SORT_KEYS = {
@@ -44,6 +44,15 @@ _RELEASE = (
     .where(leases.c.id == bindparam("lease_id"), leases.c.released_at.is_(None))
     .values(released_at=database_now(), updated_at=bindparam("now"))
 )
+
+#: Released so long ago, and nothing is left of it.
+_PAST = and_(
+    leases.c.released_at < database_now(bindparam("ago")),
+    ~exists().where(claims.c.lease_id == leases.c.id),
+    ~exists().where(arqs.c.lease_id == leases.c.id),
+)
+_ALL_PAST = select(leases.c.id, leases.c.uuid).where(_PAST).order_by(leases.c.id).limit(bindparam("most"))
+_REMOVE_PAST = delete(leases).where(leases.c.id.in_(bindparam("ids", expanding=True)), _PAST)
 
 
 def row_by_uuid(connection: Connection, uuid: str) -> Record | None:
@@ -98,6 +107,16 @@ def add(connection: Connection, values: dict[str, Any]) -> int:
 def release(connection: Connection, lease_id: int, now: dt.datetime) -> bool:
     """Mark a lease given back; False when it was already."""
     return connection.execute(_RELEASE, {"lease_id": lease_id, "now": now}).rowcount == 1
+
+
+def past(connection: Connection, days: float, most: int) -> Sequence[Record]:
+    """id, uuid of leases that were released so many days ago and whose units are all back."""
+    return connection.execute(_ALL_PAST, {"ago": -86400.0 * days, "most": most}).all()
+
+
+def remove_past(connection: Connection, ids: Sequence[int], days: float) -> int:
+    """Delete these, as far as they are so; how many were."""
+    return connection.execute(_REMOVE_PAST, {"ids": list(ids), "ago": -86400.0 * days}).rowcount
 
 
 def expired(connection: Connection, most: int) -> list[str]:

@@ -68,6 +68,8 @@ def _refuse_foreign(connection: Connection, where: str, revision: str | None) ->
 def current(url: str) -> str | None:
     """The revision the database is at; None before the first migration."""
     database = Database.open(url, check=False)
+    if database.is_missing:
+        return None
     try:
         with database.read() as connection:
             return MigrationContext.configure(connection).get_current_revision()

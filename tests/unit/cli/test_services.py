@@ -52,7 +52,9 @@ def test_a_database_is_made_and_made_again_without_harm(tmp_path: Path) -> None:
     assert run("manage", tmp_path, "db", "sync") == Done(0, f"schema {HEAD} (was empty)\n", "")
     assert run("manage", tmp_path, "db", "sync") == Done(0, f"schema {HEAD} (nothing to do)\n", "")
     assert run("manage", tmp_path, "db", "version") == Done(0, f"schema {HEAD}, needed {HEAD}\n", "")
-    assert run("manage", tmp_path, "db", "purge") == Done(0, "deleted 0 requests, 0 events, 0 owners\n", "")
+    assert run("manage", tmp_path, "db", "purge") == Done(
+        0, "deleted 0 requests, 0 leases, 0 events, 0 keys, 0 owners\n", ""
+    )
 
 
 def test_what_is_wrong_is_one_line_with_a_code(tmp_path: Path) -> None:
@@ -83,6 +85,15 @@ def test_a_ready_installation_is_told_from_one_that_is_not(tmp_path: Path) -> No
     assert done.code == 0, done
     assert set(checks(done).values()) == {"Success"}
     assert len({len(line) for line in done.out.splitlines()}) == 1, "a table"
+
+
+@pytest.mark.parametrize(
+    "asked", [("status", "upgrade", "check"), ("manage", "db", "version"), ("manage", "db", "purge")]
+)
+def test_asking_after_a_database_that_is_not_there_makes_none(tmp_path: Path, asked: tuple[str, ...]) -> None:
+    done = run(asked[0], tmp_path, *asked[1:])
+    assert "empty" in done.out or "There is no database" in done.out + done.err
+    assert [file.name for file in tmp_path.iterdir()] == ["cantle.conf"]
 
 
 def test_openstack_without_a_way_to_tell_nova_is_a_warning(tmp_path: Path) -> None:

@@ -15,13 +15,13 @@ from cantle.engine.arq import create_arqs, list_arqs
 from cantle.engine.bind import Unbind, unbind
 from cantle.engine.capacity import list_capacity
 from cantle.engine.device import list_devices
-from cantle.engine.lease import create_lease
+from cantle.engine.lease import create_lease, list_leases, release_lease
 from cantle.errors import Conflict, NoCapacity
 from cantle.keeper import housekeeping
 from cantle.keeper.host_watch import HostWatch
 from cantle.keeper.housekeeping import Ages
 from cantle.model.event import Outlets
-from cantle.store.tables import arqs, hosts, outbox
+from cantle.store.tables import arqs, hosts, leases, outbox
 from cantle.store.types import database_now
 
 
@@ -73,6 +73,29 @@ def test_more_than_fit_in_one_transaction_are_deleted_too(cloud: Cloud, monkeypa
     a_day_passes(cloud)
     monkeypatch.setattr(housekeeping, "AT_ONCE", 2)
     assert housekeeping.reap(cloud.db, 24) == 5
+
+
+def test_leases_are_deleted_some_months_after_their_release_once_all_units_are_back(
+    cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    back, held, lent = (create_lease(cloud.db, ALICE, profile_name="vgpu").uuid for _ in range(3))
+    cloud.host.obey()
+    release_lease(cloud.db, ALICE, back)
+    cloud.host.obey()
+    release_lease(cloud.db, ALICE, held)  # its unit is still to be taken back
+    assert housekeeping.sweep(cloud.db, Ages())["leases"] == 0, "all are young"
+    with cloud.db.write() as connection:
+        connection.execute(
+            update(leases).where(leases.c.released_at.is_not(None)).values(released_at=database_now(-86400 * 91))
+        )
+    assert housekeeping.sweep(cloud.db, Ages(lease_days=0))["leases"] == 0
+    with caplog.at_level(logging.INFO):
+        assert housekeeping.sweep(cloud.db, Ages())["leases"] == 1
+    assert {lease.uuid for lease in list_leases(cloud.db, ALICE, include_released=True)} == {held, lent}
+    assert back in caplog.text
+    cloud.host.obey()
+    assert housekeeping.sweep(cloud.db, Ages())["leases"] == 1
+    assert [lease.uuid for lease in list_leases(cloud.db, ALICE, include_released=True)] == [lent]
 
 
 def test_events_are_deleted_some_days_after_their_end_and_never_before_it(cloud: Cloud) -> None:
