@@ -1,7 +1,8 @@
 """The agent of one host: restore, report, then converge to the desired state for ever.
 
 Level-triggered: each round looks at the host as it is and at the whole desired state, so a lost call, a restart or a reboot needs no
-special case. Nothing is remembered about what was sent that could not be found out again.
+special case. Nothing is remembered about what was sent that could not be found out again. What it does on the host is in
+:mod:`cantle.agent.upkeep`; this is its talk with the server.
 """
 
 from __future__ import annotations
@@ -11,29 +12,21 @@ import os
 import ssl
 import threading
 import time
-import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 
-import msgspec
-
-from cantle.agent import converge, discover
+from cantle.agent import conditions
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
-from cantle.agent.converge import Observed
-from cantle.agent.desired import Desired, DesiredFile
-from cantle.agent.hands import Hands
-from cantle.agent.intent import Intents
-from cantle.agent.look import Looks
-from cantle.drivers import loader
-from cantle.errors import CantleError, Conflict, HostError, Unavailable
-from cantle.kernel.pci_ids import PciIds
+from cantle.agent.upkeep import Restored, Upkeep
+from cantle.errors import CantleError, Conflict, Unavailable
 from cantle.kernel.root import Root
 from cantle.kernel.udev import Watch
 from cantle.model.device import Health
 from cantle.model.enabled_types import EnabledTypes
 from cantle.wire.inventory import InventoryReport
 from cantle.wire.work import HandleResult, Outcome, Results, Work
+
+__all__ = ["RESCAN", "Agent", "Restored"]
 
 #: Seconds between two looks when nothing calls for one; also how long one call waits for work.
 RESCAN = 60.0
@@ -42,26 +35,15 @@ SETTLING = 60.0
 _AGAIN = 1.0
 #: Seconds from a change of our own to the look at it.
 _AFTER_WORK = 1.0
+#: Seconds after which it is worth a word that the server was away, and for how long that is said.
+_LONG_AWAY = 300.0
+_SAID_FOR = 3600.0
 #: The server will not have this agent any more: going on would be wrong.
 _FENCED = frozenset({"agent-fenced", "protocol-mismatch"})
 #: The server does not know this life of the agent yet.
 _UNKNOWN = frozenset({"host-not-found", "report-first"})
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What a start without the server came to.
-
-    :param intents: wishes that were looked at.
-    :param units: lent units that were looked at.
-    :param failures: one line for each that is not as it should be.
-    """
-
-    intents: int = 0
-    units: int = 0
-    failures: tuple[str, ...] = ()
 
 
 class Agent:
@@ -75,6 +57,7 @@ class Agent:
     :param token: the bearer token of the agents' listener.
     :param tls: whom to trust and what to show of oneself; None: whom the system trusts.
     :param rescan: seconds between two looks.
+    :param wall: the host's time, which is told and decides nothing; all that does goes by ``clock``.
     :raises BadConfig: ``agent-server-url``.
     """
 
@@ -91,29 +74,33 @@ class Agent:
         tls: ssl.SSLContext | None = None,
         rescan: float = RESCAN,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._hostname = hostname
         self._root = root
-        self._enabled = enabled_types
         self._stop = stop
         self._rescan = rescan
         self._clock = clock
         self._client = Client(server_url, hostname, token, tls)
-        self._file = DesiredFile(state_dir)
-        self._hands = Hands(root, self._file, Desired(), stop.wait)
-        self._intents = Intents(root, self._hands, enabled_types, clock, rescan)
-        self._looks = Looks(root, clock)
-        self._start = str(uuid.uuid4())
-        self._drivers, self._driver_problems = loader.load()
-        self._names = PciIds(root)
+        self._upkeep = Upkeep(
+            hostname=hostname,
+            root=root,
+            state_dir=state_dir,
+            enabled_types=enabled_types,
+            clock=clock,
+            wall=wall,
+            rescan=rescan,
+            pause=stop.wait,
+        )
         self._changed = threading.Event()
         self._ended = threading.Event()
         self._began = clock()
         self._look_at = 0.0
         self._retry = Backoff(1.0, rescan)
         self._retry_at: float | None = None
-        #: The desired state acted upon last; None until the server was heard in this life.
-        self._work: Work | None = None
+        self._away_since: float | None = None
+        #: The generation that the server named last; None until it was heard in this life.
+        self._heard: int | None = None
         #: Outcomes the server has taken, by uuid, and those it has yet to hear.
         self._told: dict[str, HandleResult] = {}
         self._untold: list[HandleResult] = []
@@ -123,12 +110,10 @@ class Agent:
 
         :raises Conflict: ``agent-already-running`` on this host; ``agent-fenced`` or ``protocol-mismatch`` when the server will not have
             this agent any more.
-        :raises HostError: ``agent-state-unreadable``, ``agent-state-unwritable`` at the start.
+        :raises HostError: ``agent-state-unreadable`` at the start; ``agent-state-unwritable`` when there can be no state directory.
         """
-        with self._file.held():
-            self._hands.memory = self._file.load()
-            self._file.save(self._hands.memory)  # find out now, not in the middle of a bind, that the disk is full
-            self._restore()
+        with self._upkeep.held():
+            self._upkeep.begin()
             for target in (self._end_waiting, self._watch):
                 threading.Thread(target=target, name=f"{self._hostname}: {target.__name__}", daemon=True).start()
             try:
@@ -142,6 +127,16 @@ class Agent:
         self._changed.set()
         self._client.interrupt()
 
+    def restore(self) -> Restored:
+        """Bring every card to what is wanted of it and make ready again what was lent, by what the disk says and without the server, then
+        return: for the boot, before anything that would use the cards is started.
+
+        :raises Conflict: ``agent-already-running``.
+        :raises HostError: ``agent-state-unreadable``, ``agent-state-unwritable``; what else cannot be read.
+        """
+        with self._upkeep.held():
+            return self._upkeep.restore()
+
     def _end_waiting(self) -> None:
         self._stop.wait()
         self._client.close()
@@ -150,57 +145,13 @@ class Agent:
         for _ in Watch(self._root, self._ended):
             self.look_again()
 
-    def restore(self) -> Restored:
-        """Bring every card to what is wanted of it and make ready again what was lent, by what the disk says and without the server, then
-        return: for the boot, before anything that would use the cards is started.
-
-        :raises Conflict: ``agent-already-running``.
-        :raises HostError: ``agent-state-unreadable``, ``agent-state-unwritable``; what else cannot be read.
-        """
-        with self._file.held():
-            self._hands.memory = self._file.load()
-            work = self._hands.memory.work
-            if work is None:
-                return Restored()
-            self._intents.apply(work)
-            results = self._hands.perform(converge.plan(work, self._observe(work), restore=True))
-            failed = [f"{one.uuid}: {one.message}" for one in results if one.outcome is Outcome.FAILED]
-            late = [f"{device}: {message}" for device, (_, message) in self._intents.unready.items()]
-            wishes = sum(wish.mode is not None for wish in work.intents)
-            return Restored(wishes, len(results), (*late, *failed))
-
-    def _restore(self) -> None:
-        """The same at the start of a life, before anything is reported. What fails is tried again."""
-        work = self._hands.memory.work
-        if work is None:
-            return
-        try:
-            self._intents.apply(work)
-            observed = self._observe(work)
-        except CantleError as error:
-            _log.error("what was lent cannot be restored now: %s", error)
-            return
-        results = self._hands.perform(converge.plan(work, observed, restore=True))
-        failed = [result for result in results if result.outcome is Outcome.FAILED]
-        _log.info("%d lent units are ready, %d are not", len(results) - len(failed), len(failed))
-
-    def _observe(self, work: Work) -> Observed:
-        memory = self._hands.memory
-        return converge.observe(
-            self._root,
-            work,
-            memory.taken,
-            kept=self._intents.kept,
-            adopted=memory.adopted,
-            unready=self._intents.unready,
-        )
-
     def _loop(self) -> None:
         away = Backoff(longest=self._rescan)
         while not self._stop.is_set():
             try:
                 self._round()
                 away.reset()
+                self._is_back()
             except Conflict as error:
                 if error.code in _FENCED:
                     _log.error("this agent of %s stops: %s", self._hostname, error)
@@ -215,119 +166,110 @@ class Agent:
             return
         if error.code in _UNKNOWN:
             self._look_at = 0.0
+        if isinstance(error, Unavailable):
+            self._away_since = self._clock() if self._away_since is None else self._away_since
+            self._upkeep.keep_ready()
         asked = error.details.get("retry_after")
         seconds = away.next(float(asked) if isinstance(asked, int) else 0.0)
         level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
         _log.log(level, "%s: %s (%s); next try in %.1f s", self._hostname, error, error.code, seconds)
         self._stop.wait(seconds)
 
+    def _is_back(self) -> None:
+        """Say it when the server was away for long."""
+        if self._away_since is None:
+            return
+        seconds, self._away_since = self._clock() - self._away_since, None
+        if seconds >= _LONG_AWAY:
+            message = (
+                f"the server did not answer for {round(seconds / 60)} minutes; what was lent stayed lent and was kept ready, "
+                "and what was asked for meanwhile has been done since"
+            )
+            self._upkeep.server_was_away(message, _SAID_FOR)
+            self._look_at = 0.0
+
     def _round(self) -> None:
         """Look and report if it is time; then wait for work, and do what there is to do."""
         changed = self._changed.is_set()
         self._changed.clear()
         if changed:
-            self._looks.forget()
+            self._upkeep.look_at_everything()
         if changed or self._clock() >= self._look_at:
-            report = self._look()
+            report = self._upkeep.look()
             self._client.report(report)
             self._look_at = self._next_look(report)
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
         if changed:
             due = self._clock()  # a lent unit may have gone, or come back with its card
-        known = self._work
-        if known is None:
-            work = self._client.work()
-        elif self._untold:
-            work = known  # tell those first
-        else:
-            work = self._client.work(known.generation, max(0.0, due - self._clock()))
-        if known is None or work.generation != known.generation:
-            self._remember(work)
-            self._work = work
-            self._told.clear()
-            if known is None or work.intents != known.intents:
-                self._intents.apply(work)
-                self._look_at = 0.0
-            self._converge(work)
+        work = self._next_work(due)
+        if work is not None and work.generation != self._heard:
+            self._take_up(work)
         elif self._untold or self._clock() >= due:
-            self._converge(work)
+            self._upkeep.look_at_guests()
+            self._converge()
 
-    def _remember(self, work: Work) -> None:
-        """On the disk before anything is done. Where that fails, whoever waits for a new unit is told so."""
-        try:
-            self._hands.remember(work)
-        except HostError as error:
-            before = self._hands.memory.work or Work(0)
-            old = {handle.uuid for handle in before.wanted}
-            failed = [
-                HandleResult(handle.uuid, Outcome.FAILED, error.code, error.message)
-                for handle in work.wanted
-                if handle.uuid not in old
-            ]
-            self._client.results(Results(self._start, work.generation, tuple(failed)))
-            raise
-
-    def _look(self) -> InventoryReport:
-        """The host as it is, after every card has been brought to what is wanted of it as far as it goes."""
-        work = self._work or self._hands.memory.work or Work(0)
-        self._intents.apply(work)
-        if self._enabled.adopt:
-            self._looks.forget()  # who holds a mediated device is in no file that could be compared
-        lent = (work.wanted, work.unwanted)
-        basis = (lent, self._intents.standings, self._hands.memory.taken, self._hands.memory.adopted)
-        return self._looks.report(basis, lambda: self._whole_look(work))
-
-    def _whole_look(self, work: Work) -> InventoryReport:
-        ours = {handle.uuid: handle for handle in (*work.unwanted, *work.wanted)}
-        memory = self._hands.memory
-        view, problems = discover.look(
-            self._hostname,
-            self._root,
-            self._enabled,
-            ours,
-            self._names,
-            wishes=self._intents.in_force,
-            known=memory.known,
-        )
-        known = [*self._driver_problems, *problems]
-        report = discover.report(view, self._drivers, known, self._start, self._intents.told)
-        self._hands.note(
-            discover.remember(memory.known, report.devices), discover.adopted(view, memory.adopted, report.devices)
-        )
-        return report
+    def _next_work(self, due: float) -> Work | None:
+        """What the server wants, waited for until ``due``; None while there is something to be told first."""
+        if self._heard is None:
+            return self._client.work()
+        if self._untold:
+            return None
+        return self._client.work(self._heard, max(0.0, due - self._clock()))
 
     def _next_look(self, report: InventoryReport) -> float:
         now = self._clock()
         due = [now + self._rescan]
-        if self._intents.retry_at is not None:
-            due.append(self._intents.retry_at)
+        if self._upkeep.retry_at is not None:
+            due.append(self._upkeep.retry_at)
         waiting = any(one.health is Health.DEGRADED and not one.deployables for one in report.devices)
         if waiting and now < self._began + SETTLING:
             due.append(now + _AGAIN)
         return min(due)
 
-    def _converge(self, work: Work) -> None:
+    def _take_up(self, work: Work) -> None:
+        """Do what is wanted now; of a host that is frozen, say that it is not done."""
+        known = self._upkeep.work
+        frozen = self._upkeep.follow(work)
+        self._told.clear()
+        self._untold = []
+        if frozen is not None:
+            self._retry_at = None
+            self._look_soon(0.0)
+            refused = [
+                HandleResult(one.uuid, Outcome.FAILED, conditions.FROZEN, frozen)
+                for one in self._upkeep.new_units(work)
+            ]
+            if refused:
+                self._client.results(Results(self._upkeep.start, work.generation, tuple(refused)))
+            self._heard = work.generation
+            return
+        self._heard = work.generation
+        if known is None or work.intents != known.intents:
+            self._look_soon(0.0)
+        self._converge()
+
+    def _converge(self) -> None:
         """Do what there is to do, and tell what is new. A failed unit is tried again: its guest may end, its card come back."""
-        tasks = converge.plan(work, self._observe(work))
-        results = self._hands.perform(tasks)
-        if any(task.step is not None for task in tasks):
+        done = self._upkeep.settle()
+        if done.worked:
             self._look_soon()
-        if any(result.outcome is Outcome.FAILED for result in results):
+        if done.failed:
             self._retry_at = self._clock() + self._retry.next()
         else:
             self._retry_at = None
             self._retry.reset()
-        self._untold = [result for result in results if self._told.get(result.uuid) != result]
-        if self._untold:
-            self._client.results(Results(self._start, work.generation, tuple(self._untold)))
-            self._told.update((result.uuid, result) for result in self._untold)
-            self._untold = []
-        gone = {uuid for uuid, result in self._told.items() if result.outcome is Outcome.ABSENT}
-        if any(handle.uuid in gone for handle in work.unwanted):  # the server has them back: they are not ours any more
-            left = tuple(handle for handle in work.unwanted if handle.uuid not in gone)
-            self._work = msgspec.structs.replace(work, unwanted=left)
+        self._tell(done.results)
+        if self._upkeep.let_go({uuid for uuid, result in self._told.items() if result.outcome is Outcome.ABSENT}):
             self._look_soon()
 
-    def _look_soon(self) -> None:
+    def _tell(self, results: list[HandleResult]) -> None:
+        self._untold = [result for result in results if self._told.get(result.uuid) != result]
+        if self._untold and self._heard is not None:
+            self._upkeep.hand_over(results)
+            self._client.results(Results(self._upkeep.start, self._heard, tuple(self._untold)))
+            self._told.update((result.uuid, result) for result in self._untold)
+            self._untold = []
+
+    def _look_soon(self, seconds: float = _AFTER_WORK) -> None:
         """Look at what our own work has changed. Not at once: whoever waits for the next unit comes first, and a burst needs one look."""
-        self._look_at = min(self._look_at, self._clock() + _AFTER_WORK)
+        self._look_at = min(self._look_at, self._clock() + seconds)

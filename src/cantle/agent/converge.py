@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cantle.errors import CantleError
-from cantle.kernel import mdev, vfio
+from cantle.kernel import mdev, mdevctl, vfio
 from cantle.kernel import unit as units
 from cantle.kernel.mdev import MdevDevice
 from cantle.kernel.root import Root
@@ -24,6 +24,8 @@ DROP_MDEV = "drop-mdev"
 LEND_WHOLE = "lend-whole"
 TAKE_BACK_WHOLE = "take-back-whole"
 SEE_FREE = "see-free"
+#: An argument of LEND_WHOLE: nobody may have the card yet, not even on vfio-pci.
+FREE = "free"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +53,10 @@ class Observed:
     :param kept: cards that stay on vfio-pci while nobody borrows them: an intent says so.
     :param adopted: uuids of mediated devices that are not ours to remove.
     :param unready: devices whose intent is not applied, with code and message why; nothing is made ready on them.
+    :param held_back: uuids of units that must not be touched now, with code and message why.
+    :param handed: uuids of units that guests may have; None for all. One that is wanted, is there and is not in here must be in
+        nobody's hands.
+    :param defined: uuids of mediated devices that another tool makes again at boot.
     """
 
     mdevs: Mapping[str, MdevDevice]
@@ -59,6 +65,9 @@ class Observed:
     kept: frozenset[str] = frozenset()
     adopted: frozenset[str] = frozenset()
     unready: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    held_back: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    handed: frozenset[str] | None = None
+    defined: frozenset[str] = frozenset()
 
 
 def observe(
@@ -69,15 +78,27 @@ def observe(
     kept: Iterable[str] = (),
     adopted: Iterable[str] = (),
     unready: Mapping[str, tuple[str, str]] | None = None,
+    held_back: Mapping[str, tuple[str, str]] | None = None,
+    handed: frozenset[str] | None = None,
 ) -> Observed:
-    """Look at the host.
+    """Look at the host, as far as :class:`Observed` is not given.
 
     :raises HostError: when it cannot be read.
     """
-    cards = {one.device for one in (*work.wanted, *work.unwanted) if one.attach_type is AttachType.PCI}
+    cards = {one.device for one in work.wanted if one.attach_type is AttachType.PCI}
     bound = frozenset(card for card in cards if _is_bound(root, card))
     mdevs = {one.uuid: one for one in mdev.devices(root)}
-    return Observed(mdevs, bound, frozenset(taken), frozenset(kept), frozenset(adopted), unready or {})
+    return Observed(
+        mdevs,
+        bound,
+        frozenset(taken),
+        frozenset(kept),
+        frozenset(adopted),
+        unready or {},
+        held_back or {},
+        handed,
+        mdevctl.defined(root),
+    )
 
 
 def _is_bound(root: Root, card: str) -> bool:
@@ -87,17 +108,22 @@ def _is_bound(root: Root, card: str) -> bool:
         return False  # whoever is to lend it finds out why
 
 
-def plan(work: Work, observed: Observed, *, restore: bool = False) -> list[Task]:
+def plan(
+    work: Work, observed: Observed, *, restore: bool = False, leftovers: Iterable[WantedHandle] = ()
+) -> list[Task]:
     """A task for every unit, what is taken back first: it makes room for what is to be made.
 
-    :param restore: only what is wanted, for a start without the server: what is to be taken back may be wanted again by now.
+    :param restore: only what is wanted, for a time without the server: what is to be taken back may be wanted again by now.
+    :param leftovers: units to be taken back besides.
     """
-    back = [] if restore else [_take_back(handle, observed) for handle in work.unwanted]
-    return back + [_unless_unready(_make_ready(handle, observed), observed) for handle in work.wanted]
+    back = [] if restore else [_take_back(handle, observed) for handle in (*leftovers, *work.unwanted)]
+    return back + [_if_allowed(_make_ready(handle, observed), observed) for handle in work.wanted]
 
 
-def _unless_unready(task: Task, observed: Observed) -> Task:
+def _if_allowed(task: Task, observed: Observed) -> Task:
     """A unit that is there already stays; none is made on a device that is not what it is wanted to be."""
+    if task.handle.uuid in observed.held_back:
+        return Task(task.handle, task.goal, refusal=observed.held_back[task.handle.uuid])
     why = observed.unready.get(task.handle.device)
     return task if task.step is None or why is None else Task(task.handle, task.goal, refusal=why)
 
@@ -111,17 +137,29 @@ def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
                     handle, Outcome.READY, "unit-malformed", f"{handle.uuid}: attach_info has no asked_type"
                 )
             if observed.mdevs.get(handle.uuid) == MdevDevice(handle.uuid, type_id, handle.device):
-                return Task(handle, Outcome.READY)
+                return _there(handle, observed, handle.uuid)
             sentence = f"make {handle.uuid} of type {type_id} on {handle.device}"
             args = {"parent": handle.device, "type": type_id}
             return Task(handle, Outcome.READY, Step(MAKE_MDEV, handle.uuid, args, True, False, sentence))
         case AttachType.PCI:
             if handle.device in observed.bound:
-                return Task(handle, Outcome.READY)
+                return _there(handle, observed, handle.device)
             sentence = f"give {handle.device} to {vfio.VFIO_PCI}"
-            return Task(handle, Outcome.READY, Step(LEND_WHOLE, handle.device, {}, True, True, sentence))
+            args = {} if _may_be_held(handle, observed) else {FREE: "yes"}
+            return Task(handle, Outcome.READY, Step(LEND_WHOLE, handle.device, args, True, True, sentence))
         case AttachType.TEST_PCI:
             return Task(handle, Outcome.READY)
+
+
+def _there(handle: WantedHandle, observed: Observed, what: str) -> Task:
+    if _may_be_held(handle, observed):
+        return Task(handle, Outcome.READY)
+    sentence = f"see that nobody uses {what} yet, which is there already"
+    return Task(handle, Outcome.READY, Step(SEE_FREE, what, {}, True, False, sentence))
+
+
+def _may_be_held(handle: WantedHandle, observed: Observed) -> bool:
+    return observed.handed is None or handle.uuid in observed.handed
 
 
 def _take_back(handle: WantedHandle, observed: Observed) -> Task:
@@ -136,8 +174,11 @@ def _take_back(handle: WantedHandle, observed: Observed) -> Task:
 
 def _take_back_mdev(handle: WantedHandle, observed: Observed) -> Task:
     there = observed.mdevs.get(handle.uuid)
-    if there is None:
+    if there is None and (handle.uuid not in observed.defined or handle.uuid in observed.adopted):
         return Task(handle, Outcome.ABSENT)
+    if there is None:
+        sentence = f"let nobody make {handle.uuid} again at boot"
+        return Task(handle, Outcome.ABSENT, Step(DROP_MDEV, handle.uuid, {}, False, False, sentence))
     ours = MdevDevice(handle.uuid, handle.attach_info.get("asked_type", ""), handle.device)
     if there != ours:
         message = (

@@ -19,7 +19,7 @@ from cantle.agent import whole_file
 from cantle.drivers.driver import Known
 from cantle.errors import Conflict, HostError
 from cantle.kernel.vfio import Original
-from cantle.wire.work import Work
+from cantle.wire.work import WantedHandle, Work
 
 VERSION = 1
 _FILE = "desired.json"
@@ -36,12 +36,20 @@ class Desired(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         forgotten when all is given back. A card that is not here was never touched and is never given "back".
     :param known: by address, what each card was when it was last seen well.
     :param adopted: uuids of mediated devices that somebody else made and that we lend: they are kept when they are given back.
+    :param leftovers: units we made ready once and that the server names no more: taken back once nobody holds them.
+    :param frozen_at: see :mod:`cantle.agent.following`; 0 for a host that is not frozen.
+    :param starts: how often an agent has started with this memory.
+    :param guests: by uuid of a lent unit, the guest that had it last, in words.
     """
 
     work: Work | None = None
     taken: dict[str, tuple[Original, ...]] = {}
     known: dict[str, Known] = {}
     adopted: tuple[str, ...] = ()
+    leftovers: tuple[WantedHandle, ...] = ()
+    frozen_at: int = 0
+    starts: int = 0
+    guests: dict[str, str] = {}
     version: int = VERSION
 
 

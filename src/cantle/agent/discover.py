@@ -9,13 +9,18 @@ import msgspec
 
 from cantle.drivers import loader
 from cantle.drivers.driver import Driver, HostView, Known
-from cantle.kernel import mdev, pci
+from cantle.kernel import holders, mdev, pci, vfio
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
+from cantle.model.attach_handle import AttachType
 from cantle.model.enabled_types import EnabledTypes
 from cantle.model.intent import Intent
+from cantle.model.pci import PciFunction
 from cantle.wire.inventory import DeviceReport, InventoryReport, Problem
 from cantle.wire.work import WantedHandle
+
+#: Mediated devices named in a condition; more are counted.
+_NAMED = 8
 
 
 def look(
@@ -34,7 +39,8 @@ def look(
     """
     functions, problems = pci.functions(root)
     parents, mdevs = mdev.parents(root), mdev.devices(root)
-    view = HostView(hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {})
+    held = _held(root, functions, ours)
+    view = HostView(hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {}, held)
     told = [Problem(*problem) for problem in problems]
     return view, told + list(_absent(view))
 
@@ -76,6 +82,34 @@ def adopted(view: HostView, before: Iterable[str], devices: Iterable[DeviceRepor
     there = {one.uuid for one in view.mdevs} | view.ours.keys()
     offered = {handle.uuid for device in devices for one in device.deployables for handle in one.handles if handle.uuid}
     return tuple(sorted(offered | {uuid for uuid in before if uuid in there}))
+
+
+def foreign(view: HostView, adopted: Iterable[str]) -> str | None:
+    """The mediated devices of a host that somebody else made, in words; None for none."""
+    ours = view.ours.keys() | set(adopted)
+    others = [f"{one.uuid} ({one.type_id} on {one.parent})" for one in view.mdevs if one.uuid not in ours]
+    if not others:
+        return None
+    named = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
+    return f"{len(others)} mediated devices were not made by Cantle; they are left alone and count as used: {named}"
+
+
+def _held(root: Root, functions: Iterable[PciFunction], ours: Mapping[str, WantedHandle]) -> dict[str, str]:
+    """Cards on vfio-pci that are not lent and that somebody has: a guest that was started by hand, or lent before a database was restored
+    from a backup. The processes are looked through only where there is such a card at all."""
+    lent = {handle.device for handle in ours.values() if handle.attach_type is AttachType.PCI}
+    nodes: dict[str, list[str]] = {}
+    for function in functions:
+        if function.driver == vfio.VFIO_PCI and str(function.address) not in lent:
+            for node in holders.vfio_nodes(root, function.address):
+                nodes.setdefault(node, []).append(str(function.address))
+    if not nodes:
+        return {}
+    found: dict[str, list[str]] = {}
+    for holder in holders.holders(root, nodes).holders:
+        for address in nodes[holder.path]:
+            found.setdefault(address, []).append(str(holder))
+    return {address: "; ".join(words) for address, words in found.items()}
 
 
 def _absent(view: HostView) -> Iterable[Problem]:

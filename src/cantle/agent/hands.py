@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from cantle.agent.converge import DROP_MDEV, LEND_WHOLE, MAKE_MDEV, SEE_FREE, TAKE_BACK_WHOLE, Task
+from cantle.agent.converge import DROP_MDEV, FREE, LEND_WHOLE, MAKE_MDEV, SEE_FREE, TAKE_BACK_WHOLE, Task
 from cantle.agent.desired import Desired, DesiredFile
-from cantle.drivers.driver import Known
 from cantle.errors import CantleError, HostError
-from cantle.kernel import mdev, pci, vfio
+from cantle.kernel import mdev, mdevctl, pci, vfio
 from cantle.kernel import unit as units
 from cantle.kernel.mdev import MdevDevice
 from cantle.kernel.root import Root
@@ -21,7 +20,7 @@ from cantle.kernel.vfio import Original
 from cantle.model.intent import is_pci
 from cantle.model.pci import PciAddress
 from cantle.model.step import Step
-from cantle.wire.work import HandleResult, Outcome, Work
+from cantle.wire.work import HandleResult, Outcome
 
 #: Makes sure that a parent offers a type, waiting ``seconds`` for it.
 AWAIT_TYPE = "await-type"
@@ -53,20 +52,15 @@ class Hands:
             AWAIT_TYPE: self._await_type,
         }
 
-    def remember(self, work: Work) -> None:
-        """Put a new desired state on the disk, before it is acted upon.
+    def remember(self, memory: Desired, *, again: bool = False) -> None:
+        """Put what is known on the disk, before it is acted upon, if it is news.
 
-        :raises HostError: ``agent-state-unwritable``.
+        :param again: also if it is none, to find out whether the disk can be written now.
+        :raises HostError: ``agent-state-unwritable``; what was known before still is.
         """
-        self._save(msgspec.structs.replace(self.memory, work=work))
-
-    def note(self, known: dict[str, Known], adopted: tuple[str, ...]) -> None:
-        """Put what was seen of the host on the disk, if it is news.
-
-        :raises HostError: ``agent-state-unwritable``.
-        """
-        if (known, adopted) != (self.memory.known, self.memory.adopted):
-            self._save(msgspec.structs.replace(self.memory, known=known, adopted=adopted))
+        if again or memory != self.memory:
+            self._file.save(memory)
+            self.memory = memory
 
     def change(self, steps: Iterable[Step]) -> None:
         """Carry out the steps of one change, all or nothing.
@@ -106,6 +100,10 @@ class Hands:
         undo.push(f"remove {step.target} again", lambda: mdev.remove(root, step.target))
 
     def _drop_mdev(self, root: Root, step: Step, _undo: Undo) -> None:
+        if mdevctl.definitions(root, step.target):
+            mdev.check_free(root, step.target)
+            for file in mdevctl.undefine(root, step.target):
+                _log.info("%s would have made %s again at boot: removed", file, step.target)
         try:
             mdev.remove(root, step.target)
         except HostError:
@@ -114,6 +112,8 @@ class Hands:
 
     def _lend_whole(self, root: Root, step: Step, undo: Undo) -> None:
         card = units.find(root, PciAddress.parse(step.target))
+        if step.args.get(FREE):
+            vfio.check_free(root, card)
         plan = vfio.plan_bind(root, card, load_module=True)
         if not plan.steps:
             return
@@ -157,11 +157,7 @@ class Hands:
         taken = {other: known for other, known in self.memory.taken.items() if other != card}
         if originals:
             taken[card] = originals
-        self._save(msgspec.structs.replace(self.memory, taken=taken))
-
-    def _save(self, memory: Desired) -> None:
-        self._file.save(memory)
-        self.memory = memory
+        self.remember(msgspec.structs.replace(self.memory, taken=taken))
 
 
 def type_missing(device: str, type_id: str, offered: Sequence[str]) -> HostError:

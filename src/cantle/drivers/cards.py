@@ -114,6 +114,17 @@ def whole(
             capabilities=capabilities,
             mdev_types=mdev_types,
         )
+    if address in host.held:
+        reason = f"somebody uses it, and it is not lent by Cantle: {host.held[address]}"
+        return report(
+            host,
+            function,
+            Mode.PASSTHROUGH,
+            health=Health.DEGRADED,
+            reason=reason,
+            capabilities=capabilities,
+            mdev_types=mdev_types,
+        )
     handle = HandleReport(address, AttachType.PCI, place(function))
     deployable = deployable_report(
         host,

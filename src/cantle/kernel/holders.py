@@ -58,11 +58,14 @@ def nodes(root: Root, address: PciAddress) -> list[str]:
     for controller in root.names(f"{device}/nvme"):
         found.append(f"/dev/{controller}")
     found += [f"/dev/{disk}" for disk in _disks(root, address)]
-    group = root.link_name(f"{device}/iommu_group")
-    if group is not None:
-        found += [f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}"]
-    found += [f"/dev/vfio/devices/{name}" for name in root.names(f"{device}/vfio-dev")]
-    return found
+    return found + vfio_nodes(root, address)
+
+
+def vfio_nodes(root: Root, address: PciAddress) -> list[str]:
+    """The nodes through which a guest holds a function that is on vfio-pci."""
+    group = root.link_name(f"{PCI_DEVICES}/{address}/iommu_group")
+    own = [f"/dev/vfio/devices/{name}" for name in root.names(f"{PCI_DEVICES}/{address}/vfio-dev")]
+    return own if group is None else [f"/dev/vfio/{group}", f"/dev/vfio/noiommu-{group}", *own]
 
 
 def holders(root: Root, paths: Iterable[str]) -> Held:

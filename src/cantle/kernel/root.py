@@ -93,6 +93,20 @@ class Root:
             path = self.host_path(rel)
             raise HostError("host-write-failed", f"{path} took {written} of {len(data)} bytes of {text!r}", path=path)
 
+    def remove(self, rel: str) -> None:
+        """Remove a file; nothing happens when it is not there. For files of the system's, as in ``etc``: the kernel's cannot be removed."""
+        _check(rel)
+        parent, _, name = rel.rpartition("/")
+        try:
+            fd = self._open(parent, _PLACE)
+            try:
+                os.unlink(name, dir_fd=fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            if error.errno not in _ABSENT:
+                raise self.failed("write", rel, error) from error
+
     def names(self, rel: str) -> list[str]:
         """The sorted names in a directory; none when it does not exist."""
         try:

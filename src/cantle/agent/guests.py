@@ -1,0 +1,72 @@
+"""Whether lent units are where they were lent to, as far as the host's files tell. It changes nothing: a lease whose guest has gone stands
+until it is released, expires or is ended by a person; this only says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cantle.attach.domains import Domain
+from cantle.model.attach_handle import AttachType
+from cantle.wire.work import HandleResult, Outcome, WantedHandle
+
+GONE = "guest-gone"
+NOT_IN_GUEST = "unit-not-in-guest"
+
+#: Code and message.
+Remark = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look at the guests gave.
+
+    :param guests: by uuid of a unit, the uuid of the domain that has or last had it.
+    :param remarks: by uuid of a unit, what is not as it was.
+    """
+
+    guests: dict[str, str]
+    remarks: dict[str, Remark]
+
+
+def look(units: Iterable[WantedHandle], domains: Iterable[Domain], before: Mapping[str, str]) -> Seen:
+    """Compare lent units with guests. Of a unit that was never seen in one nothing is said: it may have been lent to something else, or
+    its guest is yet to start; and nothing of one whose guest is only shut down.
+
+    :param before: ``guests`` of the last look.
+    """
+    known = list(domains)
+    guests: dict[str, str] = {}
+    remarks: dict[str, Remark] = {}
+    for unit in units:
+        name = unit.device if unit.attach_type is AttachType.PCI else unit.uuid
+        having = next((one for one in known if name in one.devices), None)
+        last = having.uuid if having is not None else before.get(unit.uuid)
+        if last is None:
+            continue
+        guests[unit.uuid] = last
+        remark = _remark(name, last, known)
+        if remark is not None:
+            remarks[unit.uuid] = remark
+    return Seen(guests, remarks)
+
+
+def _remark(name: str, last: str, known: Iterable[Domain]) -> Remark | None:
+    """``known`` has running domains first, so what is defined of one that runs does not count."""
+    domain = next((one for one in known if one.uuid == last), None)
+    stands = "the lease stands until it is released"
+    if domain is None:
+        return GONE, f"the guest {last} that had {name} neither runs nor is defined on this host any more; {stands}"
+    if name in domain.devices:
+        return None
+    return NOT_IN_GUEST, f"{name} is no device of the guest {domain} any more; {stands}"
+
+
+def remarked(results: Iterable[HandleResult], remarks: Mapping[str, Remark]) -> list[HandleResult]:
+    """Results with what there is to say of units that are ready."""
+    return [
+        HandleResult(one.uuid, one.outcome, *remarks[one.uuid])
+        if one.outcome is Outcome.READY and one.uuid in remarks
+        else one
+        for one in results
+    ]

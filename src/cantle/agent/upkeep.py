@@ -1,0 +1,339 @@
+"""What an agent does on its host: look, follow a desired state, keep ready what is lent, remember. It needs no server for any of it.
+
+Level-triggered: each pass compares the host as it is with the whole desired state, so a restart or a reboot needs no special case.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from cantle.agent import conditions, converge, discover, following, guests
+from cantle.agent.conditions import Conditions
+from cantle.agent.converge import Observed
+from cantle.agent.desired import Desired, DesiredFile
+from cantle.agent.guests import Remark
+from cantle.agent.handed import Handed
+from cantle.agent.hands import Hands
+from cantle.agent.identity import Identity
+from cantle.agent.intent import Intents
+from cantle.agent.look import Looks
+from cantle.attach.domains import domains
+from cantle.drivers import loader
+from cantle.errors import CantleError, HostError
+from cantle.kernel.pci_ids import PciIds
+from cantle.kernel.root import Root
+from cantle.model.enabled_types import EnabledTypes
+from cantle.wire.inventory import InventoryReport
+from cantle.wire.work import HandleResult, Outcome, WantedHandle, Work
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What a start without the server came to.
+
+    :param intents: wishes that were looked at.
+    :param units: lent units that were looked at.
+    :param failures: one line for each that is not as it should be.
+    """
+
+    intents: int = 0
+    units: int = 0
+    failures: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What one pass over the desired state came to.
+
+    :param results: how every unit that the server speaks of stands.
+    :param worked: whether anything had to be done, or there is news for a person.
+    :param failed: whether something is to be tried again.
+    """
+
+    results: list[HandleResult] = field(default_factory=list)
+    worked: bool = False
+    failed: bool = False
+
+
+class Upkeep:
+    """See the module. Parameters as of :class:`cantle.agent.agent.Agent`.
+
+    :param pause: sleeps for so many seconds, less when it is time to stop.
+    :ivar work: the desired state that is followed; None until one was heard in this life, and while the host is frozen.
+    :ivar start: the uuid of this life.
+    """
+
+    def __init__(
+        self,
+        *,
+        hostname: str,
+        root: Root,
+        state_dir: str | os.PathLike[str],
+        enabled_types: EnabledTypes,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+        rescan: float,
+        pause: Callable[[float], object],
+    ) -> None:
+        self._hostname = hostname
+        self._root = root
+        self._enabled = enabled_types
+        self._file = DesiredFile(state_dir)
+        self._handed = Handed(state_dir)
+        self._hands = Hands(root, self._file, Desired(), pause)
+        self._identity = Identity.of(root, wall)
+        self._conditions = Conditions(clock)
+        self._intents = Intents(root, self._hands, enabled_types, clock, rescan)
+        self._looks = Looks(root, clock)
+        self._drivers, self._driver_problems = loader.load()
+        self._names = PciIds(root)
+        self.start = str(uuid.uuid4())
+        self.work: Work | None = None
+        #: New units that cannot be touched yet, since what is wanted could not be put on the disk: code and message, by uuid.
+        self._held_back: dict[str, tuple[str, str]] = {}
+        #: Units that the server knows to have gone.
+        self._gone: set[str] = set()
+        #: What there is to say of units that are lent, by uuid.
+        self._remarks: dict[str, Remark] = {}
+
+    def held(self) -> AbstractContextManager[None]:
+        """Nobody else does this for the host meanwhile: see :meth:`cantle.agent.desired.DesiredFile.held`."""
+        return self._file.held()
+
+    @property
+    def memory(self) -> Desired:
+        """What the host must not forget."""
+        return self._hands.memory
+
+    @property
+    def retry_at(self) -> float | None:
+        """When an intent that failed is due again, by the clock."""
+        return self._intents.retry_at
+
+    def begin(self) -> None:
+        """The start of a life: what was lent is made ready again before anything is reported. What fails is tried again.
+
+        :raises HostError: ``agent-state-unreadable``.
+        """
+        self._load()
+        self._keep(msgspec.structs.replace(self.memory, starts=self.memory.starts + 1))
+        try:
+            restored = self._restore()
+        except CantleError as error:
+            _log.error("what was lent cannot be restored now: %s", error)
+        else:
+            _log.info("%d lent units were looked at, %d are not ready", restored.units, len(restored.failures))
+
+    def restore(self) -> Restored:
+        """The same for the boot: it says what came of it.
+
+        :raises HostError: ``agent-state-unreadable``, ``agent-state-unwritable``; what else cannot be read.
+        """
+        self._load()
+        return self._restore()
+
+    def _load(self) -> None:
+        self._hands.memory = self._file.load()
+        self._handed.load(handle.uuid for handle in _wanted(self.memory))
+
+    def _restore(self) -> Restored:
+        work = self.memory.work
+        if work is None:
+            return Restored()
+        self._intents.apply(work)
+        results = self._hands.perform(converge.plan(work, self._observe(work), restore=True))
+        failed = [f"{one.uuid}: {one.message}" for one in results if one.outcome is Outcome.FAILED]
+        late = [f"{device}: {message}" for device, (_, message) in self._intents.unready.items()]
+        wishes = sum(wish.mode is not None for wish in work.intents)
+        return Restored(wishes, len(results), (*late, *failed))
+
+    def _keep(self, memory: Desired) -> bool:
+        """Put on the disk what must not be forgotten. Where that fails, it is said in each report, and tried again at each look."""
+        try:
+            self._hands.remember(memory, again=conditions.UNWRITABLE in self._conditions)
+        except HostError as error:
+            if self._conditions.set(conditions.UNWRITABLE, error.message):
+                _log.error("%s: %s", self._hostname, error)
+            return False
+        self._conditions.set(conditions.UNWRITABLE, None)
+        return True
+
+    def _observe(self, work: Work) -> Observed:
+        return converge.observe(
+            self._root,
+            work,
+            self.memory.taken,
+            kept=self._intents.kept,
+            adopted=self.memory.adopted,
+            unready=self._intents.unready,
+            held_back=self._held_back,
+            handed=self._handed.uuids,
+        )
+
+    def look_at_everything(self) -> None:
+        """The next look does: something has changed."""
+        self._looks.forget()
+
+    def look(self) -> InventoryReport:
+        """The host as it is, after every card has been brought to what is wanted of it as far as it goes.
+
+        :raises HostError: what cannot be read: then nothing is known, and nothing must be reported.
+        """
+        work = self.work or self.memory.work or Work(0)
+        if not self.memory.frozen_at:
+            self._intents.apply(work)
+        if self._enabled.adopt:
+            self._looks.forget()  # who holds a mediated device is in no file that could be compared
+        lent = (work.wanted, work.unwanted, self.memory.leftovers)
+        basis = (lent, self._intents.standings, self.memory.taken, self.memory.adopted)
+        report = self._looks.report(basis, lambda: self._whole_look(work))
+        if conditions.UNWRITABLE in self._conditions:
+            self._keep(self.memory)
+        told = self._conditions.told()
+        generation = following.followed(self.memory)
+        return self._identity.sign(report, starts=self.memory.starts, generation=generation, conditions=told)
+
+    def _whole_look(self, work: Work) -> InventoryReport:
+        memory = self.memory
+        view, problems = discover.look(
+            self._hostname,
+            self._root,
+            self._enabled,
+            {handle.uuid: handle for handle in (*work.unwanted, *work.wanted)},
+            self._names,
+            wishes=self._intents.in_force,
+            known=memory.known,
+        )
+        known_problems = [*self._driver_problems, *problems]
+        report = discover.report(view, self._drivers, known_problems, self.start, self._intents.told)
+        adopted = discover.adopted(view, memory.adopted, report.devices)
+        known = discover.remember(memory.known, report.devices)
+        self._keep(msgspec.structs.replace(self.memory, known=known, adopted=adopted))
+        left = {handle.uuid for handle in memory.leftovers}
+        self._conditions.set(conditions.FOREIGN, discover.foreign(view, left | set(adopted)))
+        return report
+
+    def follow(self, work: Work) -> str | None:
+        """Take up a new desired state, on the disk before anything is done; or say why this host is frozen and does not."""
+        at = following.frozen_at(self.memory, work)
+        if at:
+            return self._freeze(work, at)
+        if self._conditions.set(conditions.FROZEN, None) or self.memory.frozen_at:
+            _log.warning("%s goes on: it was confirmed that it follows generation %d", self._hostname, work.generation)
+        known, self.work = self.work, work
+        self._save(work)
+        self._gone.clear()
+        if known is None or work.intents != known.intents:
+            self._intents.apply(work)
+        return None
+
+    def _freeze(self, work: Work, at: int) -> str:
+        message = (
+            f"this host has followed generation {at}, and its server is at {work.generation}: the server's database was restored from a "
+            "backup, or is another one. Nothing is prepared or removed here until a person has confirmed it"
+        )
+        self.work = None
+        self._keep(msgspec.structs.replace(self.memory, frozen_at=at))
+        if self._conditions.set(conditions.FROZEN, message):
+            _log.error("%s is frozen: %s", self._hostname, message)
+        return message
+
+    def new_units(self, work: Work) -> list[WantedHandle]:
+        """Units that are wanted and were not before."""
+        known = {handle.uuid for handle in _wanted(self.memory)}
+        return [handle for handle in work.wanted if handle.uuid not in known]
+
+    def _save(self, work: Work) -> None:
+        """Remember what is followed. Where that fails, units are taken back all the same, and new ones are not touched."""
+        new = self.new_units(work)
+        if self._keep(following.next_memory(self.memory, work, self._gone)):
+            self._held_back = {}
+        else:
+            why = self._conditions.message(conditions.UNWRITABLE)
+            self._held_back = {handle.uuid: (conditions.UNWRITABLE, why) for handle in new}
+
+    def settle(self) -> Pass:
+        """One pass: do what there is to do for each unit, each by itself.
+
+        :raises HostError: when the host cannot be read.
+        """
+        work = self.work
+        if work is None:
+            return Pass()
+        if self._held_back:
+            self._save(work)
+        left = following.to_take_back(self.memory.leftovers, work)
+        tasks = converge.plan(work, self._observe(work), leftovers=left)
+        done = self._hands.perform(tasks)
+        news = self._leave(done[: len(left)])
+        results = guests.remarked(done[len(left) :], self._remarks)
+        worked = news or any(task.step is not None for task in tasks)
+        return Pass(results, worked, any(result.outcome is Outcome.FAILED for result in done))
+
+    def _leave(self, results: list[HandleResult]) -> bool:
+        """What became of units that were left behind: they are forgotten when they have gone. Whether there is news for a person."""
+        gone = {result.uuid for result in results if result.outcome is Outcome.ABSENT}
+        if gone:
+            leftovers = tuple(one for one in self.memory.leftovers if one.uuid not in gone)
+            self._keep(msgspec.structs.replace(self.memory, leftovers=leftovers))
+        kept = [f"{result.uuid} ({result.message})" for result in results if result.uuid not in gone]
+        message = f"no lease has these any more; they are taken back as soon as that is possible: {'; '.join(kept)}"
+        return self._conditions.set(conditions.LEFT, message if kept else None)
+
+    def hand_over(self, results: Collection[HandleResult]) -> None:
+        """Before the server is told: from then on guests may hold what is ready."""
+        if self.work is None:
+            return
+        self._handed.note(
+            (one.uuid for one in results if one.outcome is Outcome.READY),
+            (one.uuid for one in results if one.outcome is Outcome.ABSENT),
+            {handle.uuid for handle in (*self.work.wanted, *self.work.unwanted)},
+        )
+
+    def let_go(self, gone: Collection[str]) -> bool:
+        """The server knows that these have gone: they are not ours any more. Whether any was."""
+        if self.work is None or not any(handle.uuid in gone for handle in self.work.unwanted):
+            return False
+        self._gone.update(gone)
+        unwanted = tuple(handle for handle in self.work.unwanted if handle.uuid not in gone)
+        self.work = msgspec.structs.replace(self.work, unwanted=unwanted)
+        return True
+
+    def keep_ready(self) -> None:
+        """While the server is away: what is lent is made ready again if it has gone. Nothing is taken back: it may be wanted again."""
+        if self.work is None:
+            return
+        try:
+            self._hands.perform(converge.plan(self.work, self._observe(self.work), restore=True))
+        except CantleError as error:
+            _log.error("%s: what is lent cannot be looked at: %s", self._hostname, error)
+
+    def look_at_guests(self) -> None:
+        """Whether lent units are still where they were lent to. Where that cannot be found out, what was found last stands."""
+        if self.work is None:
+            return
+        units = [handle for handle in self.work.wanted if handle.uuid in self._handed.uuids]
+        try:
+            seen = guests.look(units, domains(self._root), self.memory.guests)
+        except CantleError as error:
+            _log.warning("%s: who has what is lent cannot be found out: %s", self._hostname, error)
+            return
+        self._remarks = seen.remarks
+        self._keep(msgspec.structs.replace(self.memory, guests=seen.guests))
+
+    def server_was_away(self, message: str, seconds: float) -> None:
+        """Say so for a while."""
+        self._conditions.set(conditions.AWAY, message, seconds=seconds)
+
+
+def _wanted(memory: Desired) -> tuple[WantedHandle, ...]:
+    return memory.work.wanted if memory.work is not None else ()
