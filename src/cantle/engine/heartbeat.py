@@ -28,8 +28,8 @@ def written(db: Database, host_id: int) -> None:
         _written.setdefault(db, {})[host_id] = time.monotonic()
 
 
-def heard(db: Database, host_id: int) -> None:
-    """An agent has spoken: write it down if that is due."""
+def heard(db: Database, host_id: int, skew: float | None = None) -> None:
+    """An agent has spoken: write it down if that is due, with how far its clock is off, in seconds, if that was told."""
     if due(db, host_id):
-        db.run(lambda connection: host.seen(connection, host_id))
+        db.run(lambda connection: host.seen(connection, host_id, skew))
         written(db, host_id)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import heartbeat, units
+from cantle.engine import fence, heartbeat, units
 from cantle.engine import report_columns as columns
 from cantle.engine.clock import now
-from cantle.engine.fence import check_protocol, check_start, former_starts
 from cantle.engine.report_check import unusable
-from cantle.errors import BadRequest
+from cantle.errors import BadRequest, Conflict
 from cantle.model import uuids
 from cantle.model.device import DeviceStatus, Health
 from cantle.model.host import check_name
@@ -34,14 +34,23 @@ def accept_report(db: Database, hostname: str, report: InventoryReport) -> Inven
     left out, becomes a problem of the host, and puts its device out of service if it was known.
 
     :raises BadRequest: ``bad-hostname``; ``bad-report`` for a digest or a start that cannot be kept.
-    :raises Conflict: ``agent-fenced`` from an earlier life of the agent, ``protocol-mismatch``.
+    :raises Conflict: ``agent-fenced`` from an earlier life of the agent, ``host-is-another-machine``, ``machine-cloned``,
+        ``protocol-mismatch``.
     """
-    check_protocol(report.protocol)
     _check_words(report)
     check_name(hostname)
+    try:
+        return _accept(db, hostname, report)
+    except Conflict as refusal:
+        fence.warn(db, hostname, refusal)
+        raise
+
+
+def _accept(db: Database, hostname: str, report: InventoryReport) -> InventoryAnswer:
+    fence.check_protocol(report.protocol)
     known = _known(db, hostname, report)
     if known is not None:
-        heartbeat.heard(db, known.id)
+        heartbeat.heard(db, known.id, _skew(known, report))
         return InventoryAnswer(generation=known.generation, changed=False)
 
     def work(connection: Connection) -> tuple[int, InventoryAnswer]:
@@ -53,9 +62,19 @@ def accept_report(db: Database, hostname: str, report: InventoryReport) -> Inven
 
 
 def _check_words(report: InventoryReport) -> None:
-    for name, text, most in (("digest", report.digest, 128), ("agent_start", report.agent_start, 64)):
-        if not 1 <= len(text) <= most or "\0" in text:
-            raise BadRequest("bad-report", f"{name} is empty, longer than {most} characters, or holds a NUL character.")
+    for name, text, least, most in (
+        ("digest", report.digest, 1, 128),
+        ("agent_start", report.agent_start, 1, 64),
+        ("machine", report.machine, 0, 64),
+        ("boot", report.boot, 0, 64),
+        ("version", report.version, 0, 64),
+    ):
+        if not least <= len(text) <= most or "\0" in text:
+            raise BadRequest(
+                "bad-report", f"{name} has not {least} to {most} characters, or holds a NUL character.", field=name
+            )
+    if report.generation < 0 or not math.isfinite(report.clock or 0.0):
+        raise BadRequest("bad-report", "generation is negative, or clock is no number.")
 
 
 def _known(db: Database, hostname: str, report: InventoryReport) -> Record | None:
@@ -64,8 +83,15 @@ def _known(db: Database, hostname: str, report: InventoryReport) -> Record | Non
         row = hosts.find(connection, hostname)
     if row is None:
         return None
-    check_start(row, report.agent_start)
-    return row if (row.digest, row.agent_start) == (report.digest, report.agent_start) else None
+    fence.check_machine(row, report)
+    fence.check_start(row, report.agent_start)
+    same = (row.digest, row.agent_start) == (report.digest, report.agent_start) and row.forgotten_at is None
+    return row if same and not (fence.is_ahead(row, report.generation) and row.frozen_at is None) else None
+
+
+def _skew(row: Record, report: InventoryReport) -> float | None:
+    """Seconds by which the host's clock is ahead of the database's; None where it did not say."""
+    return None if report.clock is None else report.clock - float(row.now.timestamp())
 
 
 def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> tuple[int, InventoryAnswer]:
@@ -75,14 +101,14 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
         hosts.add(connection, hostname, moment)
         row = hosts.find(connection, hostname, lock=True)
         assert row is not None  # noqa: S101 - it was just made
-    check_start(row, report.agent_start)
+    fence.check_machine(row, report)
+    fence.check_start(row, report.agent_start)
     changed = row.digest != report.digest
-    values: dict[str, Any] = {
-        "agent_start": report.agent_start,
-        "former_starts": former_starts(row, report.agent_start),
-        "last_seen": database_now(),
-    }
+    values: dict[str, Any] = {**fence.life(row, report), "last_seen": database_now(), "forgotten_at": None}
+    if (skew := _skew(row, report)) is not None:
+        values["clock_skew_ms"] = hosts.milliseconds(skew)
     if changed:
+        values["conditions"] = tuple(("agent", one.code[:64], one.message) for one in report.conditions)
         problems = _Intake(connection, row.id, moment).all_of(report)
         values |= {"digest": report.digest, "problems": problems, "updated_at": moment}
         wake(connection, report_topic(hostname))

@@ -88,9 +88,17 @@ def accept_results(db: Database, hostname: str, results: Results) -> None:
                 "report-first",
                 f"The agent of {hostname} has not sent an inventory since its start; it does that first.",
             )
-        _apply(connection, row, _changes(connection, row.id, results))
+        _apply(connection, row, _changes(connection, row.id, _believed(row, results)))
 
     db.run(work)
+
+
+def _believed(host: Record, results: Results) -> Results:
+    """Of a frozen host it is not known which of two machines speaks, or what it still has: that a unit is gone is not believed."""
+    if host.frozen_at is None:
+        return results
+    kept = tuple(one for one in results.results if one.outcome != Outcome.ABSENT)
+    return msgspec.structs.replace(results, results=kept)
 
 
 def _changes(connection: Connection, host_id: int, results: Results) -> _Changes:
@@ -187,8 +195,15 @@ def _settle(connection: Connection, changes: _Changes) -> None:
     """Change the ARQs and say so."""
     ends = {one.row.arq_id: one for one in changes.settled}
     rows = [
-        {**values, "announced": announce.announced_s(connection, ends[number]) if (number := values["arq_id"]) in ends else 0.0}
-        for values in {values["arq_id"]: values for values in reversed(changes.arqs)}.values()  # two units, one request: said once
+        {
+            **values,
+            "announced": announce.announced_s(connection, ends[number])
+            if (number := values["arq_id"]) in ends
+            else 0.0,
+        }
+        for values in {
+            values["arq_id"]: values for values in reversed(changes.arqs)
+        }.values()  # two units, one request: said once
     ]
     if arq.settle(connection, rows) < len(rows):
         raise LookAgain  # somebody let go of one of them meanwhile, and nothing is said that did not happen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cantle.engine.fence import frozen, is_ahead
 from cantle.engine.heartbeat import heard
 from cantle.errors import NotFound
 from cantle.model.attach_handle import AttachType
@@ -27,6 +28,7 @@ def current_work(db: Database, hostname: str) -> Work:
     claims = [row for row in rows if row.uuid is not None]
     return Work(
         generation=rows[0].generation,
+        confirmed=rows[0].confirmed,
         wanted=tuple(_wanted(row) for row in claims if row.wanted),
         unwanted=tuple(_wanted(row) for row in claims if not row.wanted),
         intents=tuple(_wish(row) for row in wishes),
@@ -45,6 +47,8 @@ def wait_work(db: Database, hostname: str, generation: int, seconds: float) -> W
     if row is None:
         raise _unknown(hostname)
     heard(db, row.id)
+    if is_ahead(row, generation) and row.frozen_at is None:
+        db.run(lambda connection: host.change(connection, row.id, **frozen(row, generation)))
     patience = Patience(seconds)
     with db.wakeups.waiter(host_topic(hostname), alone=True) as waiter:
         while True:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
+from enum import StrEnum
 
 from cantle.errors import BadRequest
 from cantle.model.problem import Problem
@@ -30,13 +31,31 @@ class Publication:
     error: str | None = None
 
 
+class HostState(StrEnum):
+    """What a host is good for now."""
+
+    UP = "up"
+    """Its agent was heard of lately; its devices are lent. It goes by silence, or by a person."""
+    DOWN = "down"
+    """Its agent was not heard of for a while: nothing is lent there, nothing is deleted. Its agent's next word ends this."""
+    DRAINED = "drained"
+    """A person wants nothing new lent there; what is lent stays. ``undrain`` ends this."""
+    FROZEN = "frozen"
+    """What it says and what we know do not fit: nothing is lent and nothing taken back. A person who has looked ends this: ``confirm``."""
+
+
+#: Seconds by which a host's clock may be off before that is said: certificates and logs are what suffers, nothing of ours does.
+CLOCK_MAY_BE_OFF_S = 5.0
+
+
 @dataclass(frozen=True, slots=True)
 class Host:
     """A host as the server remembers it.
 
     ``up`` is false when its agent was not heard from for `DOWN_AFTER_S` seconds of the database's clock. ``generation`` is that of
     its desired state. ``problems`` are those of its last report, ours about that report included. ``placement`` is None where nothing
-    was ever published of it.
+    was ever published of it. ``conditions`` are what a person should know of the host as a whole, said by its ``agent`` or by the
+    ``server``. ``clock_skew`` is in seconds, its clock less the database's, as of its last report. ``frozen_reason`` is a sentence.
     """
 
     id: int
@@ -49,6 +68,22 @@ class Host:
     agent_start: str | None = None
     problems: tuple[Problem, ...] = ()
     placement: Publication | None = None
+    conditions: tuple[Problem, ...] = ()
+    agent_version: str | None = None
+    clock_skew: float | None = None
+    drained_at: dt.datetime | None = None
+    drained_by: str | None = None
+    frozen_at: dt.datetime | None = None
+    frozen_reason: str | None = None
+
+    @property
+    def state(self) -> HostState:
+        """What it is good for now; the word that most needs a person comes first."""
+        if self.frozen_at is not None:
+            return HostState.FROZEN
+        if not self.up:
+            return HostState.DOWN
+        return HostState.UP if self.drained_at is None else HostState.DRAINED
 
 
 def check_name(text: str) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, literal, select, u
 from cantle.store.arq import OF_EVENT
 from cantle.store.deployable import FREE, USED
 from cantle.store.prepared import Prepared
-from cantle.store.service import FOLLOWED, with_intents
+from cantle.store.service import FOLLOWED, OPEN, with_intents
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
 from cantle.store.types import Record, RowId, UtcTime
 
@@ -45,6 +45,7 @@ _TAKE = Prepared(
             attach_handles.c.present,
             _taken.c.id.is_(None),
             FOLLOWED,
+            OPEN,
         )
         .order_by(attach_handles.c.id)
         .limit(1),
@@ -63,6 +64,7 @@ _UNWANT_OF_LEASE = _UNWANT.where(claims.c.lease_id == bindparam("of_lease"))
 _WORK = Prepared(
     select(
         hosts.c.generation,
+        hosts.c.confirmed,
         claims.c.wanted,
         attach_handles.c.uuid,
         attach_handles.c.attach_type,

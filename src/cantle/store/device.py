@@ -44,6 +44,8 @@ _DEVICES = select(
     devices.c.reason.label("device_reason"),
     hosts.c.hostname,
     UP.label("up"),
+    hosts.c.drained_at,
+    hosts.c.frozen_at,
     *INTENT,
     intents.c.set_by,
     intents.c.created_at.label("wished_at"),

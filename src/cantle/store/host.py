@@ -19,7 +19,7 @@ from sqlalchemy import (
     update,
 )
 
-from cantle.model.host import DOWN_AFTER_S, Host, Publication
+from cantle.model.host import CLOCK_MAY_BE_OFF_S, DOWN_AFTER_S, Host, Publication
 from cantle.model.page import Page
 from cantle.model.problem import Problem
 from cantle.store.paging import narrowed, window
@@ -31,9 +31,15 @@ from cantle.store.types import Record, database_now
 #: Whether a host was heard from lately, by the database's clock.
 UP: ColumnElement[bool] = and_(hosts.c.last_seen.is_not(None), hosts.c.last_seen > database_now(-DOWN_AFTER_S))
 
+#: How long a warning is shown after it was last given.
+WARNING_LASTS_S = 900
+
+_CENTURY_S = 3.2e9
+
 _ALL = select(
     hosts,
     UP.label("up"),
+    database_now().label("now"),
     select(func.count())
     .select_from(devices)
     .where(devices.c.host_id == hosts.c.id)
@@ -51,9 +57,9 @@ SORT_KEYS = {"hostname": hosts.c.hostname, "created_at": hosts.c.created_at}
 #: What a list can be narrowed by.
 FILTERS: dict[str, ColumnElement[Any]] = {"hostname": hosts.c.hostname}
 
-_UP_BY_NAME = select(hosts.c.hostname, UP.label("up"))
+_UP_BY_NAME = select(hosts.c.hostname, UP.label("up")).where(hosts.c.forgotten_at.is_(None))
 
-_ONE = select(hosts, UP.label("up")).where(hosts.c.hostname == bindparam("hostname"))
+_ONE = select(hosts, UP.label("up"), database_now().label("now")).where(hosts.c.hostname == bindparam("hostname"))
 _FIND, _FIND_LOCKED = Prepared(_ONE), Prepared(_ONE.with_for_update(of=hosts))
 
 _RAISE = update(hosts).values(generation=hosts.c.generation + 1)
@@ -77,6 +83,7 @@ _RAISE_OF_INSTANCE = Prepared(_raise_of(_HELD.where(arqs.c.instance_uuid == bind
 _RAISE_NAMED = _RAISE.where(hosts.c.hostname == bindparam("named"))
 
 _SEEN = update(hosts).where(hosts.c.id == bindparam("host_id")).values(last_seen=database_now())
+_SEEN_WITH_SKEW = _SEEN.values(clock_skew_ms=bindparam("skew"))
 
 
 def listed(
@@ -87,7 +94,7 @@ def listed(
     page: Page | None = None,
 ) -> list[Host]:
     """Hosts whose `FILTERS` are exactly these; those that are up, or down, if asked."""
-    query = narrowed(_ALL, FILTERS, where)
+    query = narrowed(_ALL, FILTERS, where).where(hosts.c.forgotten_at.is_(None))
     if up is not None:
         query = query.where(UP if up else ~UP)
     page = page or Page(sort_key="hostname")
@@ -118,9 +125,17 @@ def change(connection: Connection, host_id: int, **values: Any) -> None:
     connection.execute(update(hosts).where(hosts.c.id == host_id).values(**values))
 
 
-def seen(connection: Connection, host_id: int) -> None:
-    """Its agent has just spoken."""
-    connection.execute(_SEEN, {"host_id": host_id})
+def seen(connection: Connection, host_id: int, skew: float | None = None) -> None:
+    """Its agent has just spoken; its clock is so many seconds ahead of the database's, None where that was not told."""
+    if skew is None:
+        connection.execute(_SEEN, {"host_id": host_id})
+    else:
+        connection.execute(_SEEN_WITH_SKEW, {"host_id": host_id, "skew": milliseconds(skew)})
+
+
+def milliseconds(seconds: float) -> int:
+    """A difference of clocks as it is kept; one beyond a century is none."""
+    return round(1000 * max(-_CENTURY_S, min(_CENTURY_S, seconds)))
 
 
 def lock_of_providers(connection: Connection, rp_uuids: Sequence[str]) -> None:
@@ -160,4 +175,31 @@ def _host(row: Record) -> Host:
         agent_start=row.agent_start,
         problems=tuple(Problem(*problem) for problem in row.problems),
         placement=None if row.published is None else Publication(row.synced_at, row.waiting, row.code, row.problem),
+        conditions=_conditions(row),
+        agent_version=row.agent_version,
+        clock_skew=None if row.clock_skew_ms is None else row.clock_skew_ms / 1000,
+        drained_at=row.drained_at,
+        drained_by=row.drained_by,
+        frozen_at=row.frozen_at,
+        frozen_reason=row.frozen_reason,
     )
+
+
+def _conditions(row: Record) -> tuple[Problem, ...]:
+    """What is to be known of a host: our words first, then its agent's."""
+    found = [Problem("server", row.frozen_code, row.frozen_reason)] if row.frozen_at is not None else []
+    found += [
+        Problem("server", code, words)
+        for code, words, said_at in row.warnings or ()
+        if _is_fresh(said_at, row.now) and (row.frozen_at is None or code != row.frozen_code)
+    ]
+    skew = (row.clock_skew_ms or 0) / 1000
+    if abs(skew) > CLOCK_MAY_BE_OFF_S:
+        way = "ahead of" if skew > 0 else "behind"
+        message = f"Its clock is {abs(skew):.0f} s {way} the database's. Nothing of ours depends on it; certificates and logs do."
+        found.append(Problem("server", "clock-wrong", message))
+    return tuple(found) + tuple(Problem(*one) for one in row.conditions or ())
+
+
+def _is_fresh(said_at: str, now: dt.datetime) -> bool:
+    return (now - dt.datetime.fromisoformat(said_at)).total_seconds() < WARNING_LASTS_S

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, FromClause, func
+from sqlalchemy import ColumnElement, FromClause, and_, func
 
 from cantle.model.device import LENDABLE, DeviceStatus
 from cantle.model.intent import Intent, IntentStatus
@@ -32,12 +32,17 @@ SERVICE = (
     devices.c.reason.label("device_reason"),
     hosts.c.hostname,
     UP.label("up"),
+    hosts.c.drained_at,
+    hosts.c.frozen_at,
     *INTENT,
 )
 
 #: In SQL, for the statement that claims: the host has followed the latest wish. Whoever sets one locks the host first, as whoever
 #: claims does, so that a claim sees every wish that came before it.
 FOLLOWED: ColumnElement[bool] = devices.c.intent_version == _WISHED
+
+#: The same of a host: nobody has closed it. Whoever closes one changes its row.
+OPEN: ColumnElement[bool] = and_(hosts.c.drained_at.is_(None), hosts.c.frozen_at.is_(None))
 
 
 def with_intents(places: FromClause) -> FromClause:
@@ -51,8 +56,8 @@ def why_not(row: Record) -> str | None:
         return f"{row.device_address} is in maintenance"
     if row.health not in LENDABLE:
         return f"{row.device_address} is {row.health}" + (f": {row.device_reason}" if row.device_reason else "")
-    if not row.up:
-        return f"{row.hostname} is down"
+    if (closed := _closed(row)) is not None:
+        return f"{row.hostname} is {closed[1]}"
     if row.intent_version != row.wished_version:
         return intent_status(row).why_not(row.device_address)
     return None
@@ -64,11 +69,19 @@ def out_of_service(row: Record) -> tuple[str, str] | None:
         return "in-maintenance", "is in maintenance"
     if row.health not in LENDABLE:
         return "not-healthy", f"is {row.health}" + (f": {row.device_reason}" if row.device_reason else "")
-    if not row.up:
-        return "host-down", "is on a host that is down"
+    if (closed := _closed(row)) is not None:
+        return closed[0], f"is on a host that is {closed[1]}"
     if row.intent_version != row.wished_version:
         return "intent-open", (intent_status(row).why_not("") or "").strip()
     return None
+
+
+def _closed(row: Record) -> tuple[str, str] | None:
+    if not row.up:
+        return "host-down", "down"
+    if row.frozen_at is not None:
+        return "host-frozen", "frozen until a person confirms what it has"
+    return None if row.drained_at is None else ("host-drained", "drained")
 
 
 def intent_status(row: Record) -> IntentStatus:

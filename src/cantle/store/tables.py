@@ -8,7 +8,6 @@ from __future__ import annotations
 from sqlalchemy import (
     Boolean,
     Column,
-    Double,
     ForeignKey,
     Index,
     Integer,
@@ -42,7 +41,7 @@ def _times() -> tuple[Column[object], Column[object]]:
 # A machine with an agent. Its row is the lock of everything that happens on the host: whoever changes what the host should do
 # raises ``generation`` here first. ``former_starts`` are earlier lives of its agent, whose late words are refused. ``machine`` and
 # ``boot`` are hashes that tell a reboot from another machine and from a copy. ``conditions`` are its agent's words, ``warnings`` ours,
-# with their time; ``clock_skew`` is in seconds, its clock less the database's. ``followed`` is the highest generation it says it has
+# with their time; ``clock_skew_ms`` is its clock less the database's. ``followed`` is the highest generation it says it has
 # followed, ``confirmed`` that at which a person let a frozen one go on. A row with ``forgotten_at`` has nothing but its past.
 hosts = Table(
     "hosts",
@@ -60,7 +59,7 @@ hosts = Table(
     Column("boot", name(64)),
     Column("former_boots", Words),
     Column("agent_version", name(64)),
-    Column("clock_skew", Double),
+    Column("clock_skew_ms", RowId),
     Column("conditions", Rows),
     Column("warnings", Rows),
     Column("drained_at", UtcTime),

@@ -5,5 +5,9 @@ A field that is new and may be ignored by an older peer needs no new number: bot
 
 from __future__ import annotations
 
-#: Raised by one when an older peer could misread a message. A server answers 409 ``protocol-mismatch`` to any other number.
+#: What this version speaks. Raised by one when an older peer could misread a message.
 PROTOCOL = 1
+
+#: The oldest that a server of this version still speaks with an agent: in the agent's words, not in its own. So servers are upgraded
+#: first, agents in their own time. A server answers 409 ``protocol-mismatch`` to any number outside of these two.
+OLDEST = 1

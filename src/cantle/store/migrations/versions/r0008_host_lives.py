@@ -20,7 +20,7 @@ def upgrade() -> None:
         sa.Column("boot", types.name(64)),
         sa.Column("former_boots", types.Words()),
         sa.Column("agent_version", types.name(64)),
-        sa.Column("clock_skew", sa.Double()),
+        sa.Column("clock_skew_ms", types.RowId),
         sa.Column("conditions", types.Rows()),
         sa.Column("warnings", types.Rows()),
         sa.Column("drained_at", types.UtcTime()),
