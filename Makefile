@@ -1,7 +1,7 @@
 # The commands of the project. `make` alone lists them. Paths are relative throughout: a checkout may stand anywhere.
 MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint unit bench pins clean ready ready-dev
+.PHONY: help demo test lint unit bench man pins clean ready ready-dev
 
 # PYTHON=/path/to/python names the interpreter that .venv is made with; any from 3.11 on.
 PYTHON ?=
@@ -38,6 +38,9 @@ BENCHES := scan hosts cli listing serve api "api --database postgresql" bind "bi
 
 bench: ready-dev ## figures against floors: scan, commands, memory, API, binds; all run, though one may miss its goal
 	@missed=0; for program in $(BENCHES); do echo; echo "bench.$$program"; $(PY) -m bench.$$program || missed=1; done; exit $$missed
+
+man: ready ## man pages and shell completions, below build/share
+	@$(PY) tools/man.py
 
 pins: ## write constraints.txt anew, with the newest versions that pyproject.toml allows
 	@tools/python tools/pins.py

@@ -162,7 +162,7 @@ def run(
     \b
     Examples:
       cantle agent run
-      cantle agent run --server https://cantle.example:6667 --token-file ./token --ca-file ./ca.pem
+      cantle agent run --server https://srv:6667 --token-file t --ca-file ca.pem
       cantle agent run --server http://127.0.0.1:6667 --simulate mixed-lab
     """
     _log_to_stderr()

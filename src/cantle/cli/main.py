@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from cantle import __version__, errors
 from cantle.cli import exit_codes
@@ -35,6 +36,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("events", "event", "What Nova and the webhook were told."),
     ("token", "token", "Who may call, where there is no Keystone."),
     ("placement", "placement", "What OpenStack Placement has of our devices."),
+    ("completion", "completion", "Print a shell's script that completes this command."),
     ("explain-error", "explain_error", "What an error code means and what to do about it."),
 )
 
@@ -76,6 +78,11 @@ class LazyGroup(click.Group):
         if not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
             raise click.exceptions.NoSuchCommand(name, possibilities=[*self.list_commands(ctx), *ALIASES], ctx=ctx)
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """The names of commands and options, without importing any command: a person waits for the key to do something."""
+        named = [CompletionItem(name, help=about) for name, _, about in COMMANDS if name.startswith(incomplete)]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing any."""

@@ -33,7 +33,7 @@ def examples(command: click.Command) -> list[list[str]]:
     for line in inspect.cleandoc(command.help or "").splitlines():
         if not line.startswith("  ") or "cantle " not in line:
             continue
-        words = shlex.split(line)
+        words = shlex.split(line.partition(" > ")[0])
         ends = [place for place, word in enumerate(words) if word == "|"]
         parts = [
             words[begin:end] for begin, end in zip([0, *(end + 1 for end in ends)], [*ends, len(words)], strict=True)

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -258,11 +259,15 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for_for_ever(
     assert "Nothing came from the pipe" in capsys.readouterr().err
 
 
-def test_a_profile_may_come_out_of_a_pipe() -> None:
+def test_a_profile_may_come_out_of_a_pipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """As bash's ``-f <(generate)``."""
-    script = "exec \"$0\" -m cantle.cli.main --url http://127.0.0.1:1 profile create -f <(printf 'name: gold')"
-    done = subprocess.run(["bash", "-c", script, sys.executable], capture_output=True, text=True, check=False)
-    assert (done.returncode, "at least one group" in done.stderr) == (ExitCode.USAGE, True)
+    pipe = tmp_path / "gold.yaml"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_text, args=("name: gold",))
+    writer.start()
+    assert run(["profile", "create", "-f", str(pipe)]) == ExitCode.USAGE
+    writer.join(20)
+    assert "at least one group" in capsys.readouterr().err
 
 
 def test_a_service_that_is_told_to_stop_while_it_loads_ends_well() -> None:
