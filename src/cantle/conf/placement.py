@@ -33,6 +33,12 @@ OPTIONS = (
         help="The most vGPUs (resource class VGPU) one request group may take of one card. More than 1 only where every enabled type "
         "allows several in one guest.",
     ),
+    cfg.BoolOpt(
+        "pool_identical",
+        default=False,
+        help="Offer interchangeable whole cards of a host (same model, traits, NUMA node) as one provider, so that one request group can "
+        "ask for several and the scheduler stays quick. Flavors with group_policy = isolate do not fit on a pool.",
+    ),
     cfg.IntOpt(
         "missing_grace",
         default=86400,
@@ -56,6 +62,7 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         names=dict(group.provider_names),
         domain=group.host_domain.strip("."),
         missing_grace_s=float(group.missing_grace),
+        pool_identical=group.pool_identical,
     )
 
 

@@ -16,13 +16,13 @@ from cantle.engine import announce, audit
 from cantle.engine.access import need_service, sees
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.engine.parting import HOLDING, refuse_lent, take_back
-from cantle.errors import BadRequest, Conflict, Forbidden, NoCapacity, NotFound
+from cantle.errors import BadRequest, CantleError, Conflict, Forbidden, NoCapacity, NotFound
 from cantle.model import uuids
 from cantle.model.arq import BINDABLE, ArqState
 from cantle.model.host import check_name, same_host
 from cantle.model.identity import Identity
 from cantle.store import arq as store
-from cantle.store import claim, deployable, host, owner
+from cantle.store import claim, deployable, host, owner, provider_pool
 from cantle.store.database import Database, host_topic, wake
 from cantle.store.faults import LookAgain
 from cantle.store.service import why_not
@@ -171,23 +171,56 @@ def _refuse_strangers(todo: Mapping[str, Bind], arqs: Mapping[str, Record]) -> N
 def _claim(
     connection: Connection, todo: Mapping[str, Bind], arqs: Mapping[str, Record], owners: Mapping[str, str]
 ) -> None:
-    providers = deployable.providers(connection, sorted({one.device_rp_uuid for one in todo.values()}))
+    chosen = _chosen(connection, todo, arqs)
     moment = now()
-    for one in todo.values():
-        _check_provider(one, arqs[one.arq_uuid], providers.get(one.device_rp_uuid))
     takes = [
-        {"arq": arqs[one.arq_uuid].id, "lease": None, "deployable_id": providers[one.device_rp_uuid].id, "now": moment}
-        for one in todo.values()
+        {"arq": arqs[uuid].id, "lease": None, "deployable_id": row.id, "now": moment} for uuid, row in chosen.items()
     ]
     if claim.take(connection, takes) < len(takes):
-        names = ", ".join(sorted(row.name for row in providers.values()))
+        if any(row.rp_uuid != todo[uuid].device_rp_uuid for uuid, row in chosen.items()):
+            raise LookAgain  # of a pool, what was free when we chose: another unit may be
+        names = ", ".join(sorted({row.name for row in chosen.values()}))
         raise NoCapacity("no-free-handle", f"{names}: not enough free units for {len(takes)} accelerator requests.")
     starts = [_start(one, arqs[one.arq_uuid], owners, moment) for one in todo.values()]
     if store.start(connection, starts) < len(starts):
         raise LookAgain
     _set_owners(connection, todo, owners)
-    for row in providers.values():
-        wake(connection, host_topic(row.hostname))
+    for hostname in {row.hostname for row in chosen.values()}:
+        wake(connection, host_topic(hostname))
+
+
+def _chosen(connection: Connection, todo: Mapping[str, Bind], arqs: Mapping[str, Record]) -> dict[str, Record]:
+    """By ARQ, the deployable it is bound on: that of the provider, or of a pool the first that has a unit left."""
+    asked = sorted({one.device_rp_uuid for one in todo.values()})
+    providers = deployable.providers(connection, asked)
+    pools = provider_pool.members(connection, [uuid for uuid in asked if uuid not in providers])
+    free = {row.id: row.free for rows in pools.values() for row in rows}
+    chosen: dict[str, Record] = {}
+    for uuid, one in todo.items():
+        if one.device_rp_uuid in pools:
+            chosen[uuid] = _of_pool(one, arqs[uuid], pools[one.device_rp_uuid], free)
+        else:
+            _check_provider(one, arqs[uuid], providers.get(one.device_rp_uuid))
+            chosen[uuid] = providers[one.device_rp_uuid]
+    return chosen
+
+
+def _of_pool(one: Bind, arq: Record, members: Sequence[Record], free: dict[int, int]) -> Record:
+    """The first member that has a unit left and is in service; ``free`` counts down. A pool that has none is in the state of its first."""
+    why: CantleError | None = None
+    for row in members:
+        try:
+            _check_provider(one, arq, row)
+        except CantleError as error:
+            why = why or error
+            continue
+        if free[row.id] > 0:
+            free[row.id] -= 1
+            return row
+        full = NoCapacity("no-free-handle", f"Pool {one.device_rp_uuid} on {row.hostname}: no free unit is left.")
+        why = why if isinstance(why, NoCapacity) else full
+    assert why is not None  # noqa: S101 - a pool has members
+    raise why
 
 
 def _check_provider(one: Bind, arq: Record, provider: Record | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
@@ -12,9 +12,11 @@ from cantle.errors import CantleError
 from cantle.model.device import Health
 from cantle.model.provider import Node
 from cantle.placement.overlap import lent, withheld
+from cantle.placement.pool import Card, grouped, pooled
 from cantle.placement.sync import HostTree, Outcome
 from cantle.placement.wanted import Part, Rules, wanted
 from cantle.store import provider as store
+from cantle.store import provider_pool
 from cantle.store.database import Database
 from cantle.store.service import why_not
 from cantle.store.types import Record as Row
@@ -29,6 +31,7 @@ class Settings:
 
     :param names: by host name, what its provider is called, where it has not the host's name.
     :param domain: what makes a short host name a qualified one; "" for nothing.
+    :param pool_identical: whether interchangeable whole cards of a host are one provider.
     :param missing_grace_s: for how long a device that its host does not name any more is kept in Placement, all reserved.
     """
 
@@ -36,6 +39,7 @@ class Settings:
     names: Mapping[str, str] = field(default_factory=dict)
     domain: str = ""
     missing_grace_s: float = 86400.0
+    pool_identical: bool = False
 
     def names_of(self, hostname: str) -> tuple[str, ...]:
         """What the provider of a host may be called: what was said, else the qualified name, else the short one (LP 2139369)."""
@@ -66,13 +70,19 @@ def wanted_of(
     with db.read() as connection:
         rows = store.parts(connection, host_id)
         remembered = store.records(connection, host_id, settings.missing_grace_s)
+        standing = provider_pool.of_host(connection, host_id)
+    cards = [_card(row, remembered) for row in rows]
+    pools = grouped(cards, standing) if settings.pool_identical else {}
     if not pure:
         _mark_missing(db, rows, remembered)
-    parts = [_part(row, vanished=row.rp_uuid in remembered and remembered[row.rp_uuid][2]) for row in rows]
+        if pools != standing:
+            db.run(lambda connection: provider_pool.replace(connection, host_id, pools))
+    parts = pooled(hostname, cards, pools)
     records = {uuid: record for uuid, (record, _missing, _vanished) in remembered.items()}
     shall = wanted(parts, records, settings.rules)
     root = Node(state.root_uuid, state.root_name, None, 0) if state is not None and state.root_uuid else None
-    placed = [(part, row.device_address) for part, row in zip(parts, rows, strict=True)]
+    addresses = {row.id: row.device_address for row in rows}
+    placed = [(_published(card, pools), addresses[card.number]) for card in cards]
     tree = HostTree(
         hostname,
         settings.names_of(hostname),
@@ -98,6 +108,18 @@ def _mark_missing(db: Database, rows: Sequence[Row], remembered: Mapping[str, tu
         db.run(lambda connection: store.mark_missing(connection, begin, end))
 
 
+def _card(row: Row, remembered: Mapping[str, tuple[object, bool, bool]]) -> Card:
+    """A row in the pure rules' words. A member of a pool has no grace of its own: missing, it is one unit reserved for as long."""
+    vanished = row.health == Health.MISSING and row.rp_uuid in remembered and remembered[row.rp_uuid][2]
+    part = _part(row, vanished=vanished)
+    return Card(row.id, part, row.mode, row.model, row.numa_node, own=row.own, elsewhere=row.elsewhere)
+
+
+def _published(card: Card, pools: Mapping[int, tuple[str, str]]) -> Part:
+    """The part under the uuid it is published under."""
+    return replace(card.part, uuid=pools[card.number][0]) if card.number in pools else card.part
+
+
 def _part(row: Row, *, vanished: bool) -> Part:
     return Part(
         uuid=row.rp_uuid,
@@ -108,7 +130,7 @@ def _part(row: Row, *, vanished: bool) -> Part:
         lent=row.used,
         held_back=row.held_back,
         out_of_service=why_not(row),
-        vanished=vanished and row.health == Health.MISSING,
+        vanished=vanished,
         # Nova's libvirt driver names the parent of a mediated device by a PCI address, and has no other way (openstack-stack, 3).
         attachable=row.control_path_type != "PARENT",
     )

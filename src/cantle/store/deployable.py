@@ -61,12 +61,14 @@ FREE = (
     .label("free")
 )
 
-_PLACES = with_intents(
+#: A deployable in its device and its host, with the wish for the device.
+PLACES = with_intents(
     deployables.join(devices, devices.c.id == deployables.c.device_id).join(hosts, hosts.c.id == deployables.c.host_id)
 )
-_DEPLOYABLES = select(deployables, *SERVICE, USED).select_from(_PLACES)
+_DEPLOYABLES = select(deployables, *SERVICE, USED).select_from(PLACES)
 _BY_UUID = _DEPLOYABLES.where(deployables.c.uuid == bindparam("uuid"))
-_PROVIDERS = select(
+#: What a bind looks at.
+PROVIDERS = select(
     deployables.c.id,
     deployables.c.host_id,
     deployables.c.rp_uuid,
@@ -75,9 +77,9 @@ _PROVIDERS = select(
     deployables.c.traits,
     hosts.c.generation,
     *SERVICE,
-).select_from(_PLACES)
+).select_from(PLACES)
 _BY_RP = Prepared(
-    _PROVIDERS.where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True))), lists=("rp_uuids",)
+    PROVIDERS.where(deployables.c.rp_uuid.in_(bindparam("rp_uuids", expanding=True))), lists=("rp_uuids",)
 )
 
 _CAPACITY = select(
@@ -90,7 +92,7 @@ _CAPACITY = select(
     *SERVICE,
     USED,
     FREE,
-).select_from(_PLACES)
+).select_from(PLACES)
 
 
 def by_uuid(connection: Connection, uuid: str) -> Deployable | None:

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import (
+    ColumnElement,
     Connection,
+    ScalarSelect,
     bindparam,
     delete,
     func,
@@ -28,6 +30,18 @@ from cantle.store.types import Record as Row
 from cantle.store.types import database_now
 
 _held = claims.alias("held")
+
+
+def _requests(where: ColumnElement[bool]) -> ScalarSelect[int]:
+    """Of a deployable, how many units the compute service's requests of some kind have."""
+    return (
+        select(func.count())
+        .select_from(_held.join(arqs, arqs.c.id == _held.c.arq_id))
+        .where(_held.c.deployable_id == deployables.c.id, _held.c.wanted, arqs.c.lease_id.is_(None), where)
+        .scalar_subquery()
+    )
+
+
 _PARTS = (
     select(
         deployables.c.id,
@@ -48,6 +62,8 @@ _PARTS = (
         .where(_held.c.deployable_id == deployables.c.id, held_back(_held))
         .scalar_subquery()
         .label("held_back"),
+        _requests(arqs.c.device_rp_uuid == deployables.c.rp_uuid).label("own"),
+        _requests(arqs.c.device_rp_uuid != deployables.c.rp_uuid).label("elsewhere"),
     )
     .select_from(
         with_intents(
@@ -73,7 +89,8 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 def parts(connection: Connection, host_id: int) -> Sequence[Row]:
-    """What a host offers, with what `SERVICE` has, used and held_back units."""
+    """What a host offers, with what `SERVICE` has, and units: used, held_back, and those of requests bound at its own provider or elsewhere
+    (at a pool)."""
     return connection.execute(_PARTS, {"of_host": host_id}).all()
 
 
