@@ -3,7 +3,15 @@ named here."""
 
 from __future__ import annotations
 
-from cantle.store import idempotency_table, kind_tables, provider_tables, token_table
+from cantle.store import audit_table, idempotency_table, kind_tables, provider_tables, quota_table, token_table
 from cantle.store.tables import metadata
 
-__all__ = ["idempotency_table", "kind_tables", "metadata", "provider_tables", "token_table"]
+__all__ = [
+    "audit_table",
+    "idempotency_table",
+    "kind_tables",
+    "metadata",
+    "provider_tables",
+    "quota_table",
+    "token_table",
+]

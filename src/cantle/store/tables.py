@@ -196,7 +196,8 @@ profile_classes = Table(
     Column("resource_class", name(), primary_key=True),
 )
 
-# A loan: all the ARQs of one workload. Its state is read off its ARQs and claims; ``released_at`` is when it was given back.
+# A loan: all the ARQs of one workload. Its state is read off its ARQs and claims; ``released_at`` is when it was given back. At
+# ``expires_at`` happens what ``on_expiry`` says; ``warned_at`` and ``expired_at`` are when that was announced, and when it was done.
 leases = Table(
     "leases",
     metadata,
@@ -210,7 +211,11 @@ leases = Table(
     Column("expires_at", UtcTime, index=True),
     Column("released_at", UtcTime),
     *_times(),
+    Column("on_expiry", name(16), nullable=False, server_default="detach"),
+    Column("warned_at", UtcTime),
+    Column("expired_at", UtcTime),
     Index(None, "project_id", "created_at"),
+    Index(None, "workload"),
 )
 
 # One accelerator for one instance. What fits is copied from the profile's group at creation. ``deadline`` is set in BindStarted only.
@@ -245,7 +250,9 @@ arqs = Table(
 
 # A unit that is lent, or is being taken back (``wanted`` false). The unique handle makes lending it twice impossible. The row goes
 # only when the host has said that nobody holds the unit; it outlives its ARQ until then. ``generation`` is that of the host's
-# desired state since which the claim is as it is: results for an older one do not concern it.
+# desired state since which the claim is as it is: results for an older one do not concern it. ``stage`` says how far the host is with a
+# unit that it takes back (`cantle.model.lease.Stage`). Whose it is, who asked for it and who gave it back are written into the audit log
+# with what the host makes of it.
 claims = Table(
     "claims",
     metadata,
@@ -260,6 +267,13 @@ claims = Table(
     Column("reason_code", name(64)),
     Column("reason", Text),
     *_times(),
+    Column("project_id", name(), index=True),
+    Column("lent_at", UtcTime),
+    Column("lent_by", name()),
+    Column("lent_request", name()),
+    Column("ended_by", name()),
+    Column("ended_request", name()),
+    Column("stage", name(16)),
 )
 
 # Whose an instance is, remembered when its ARQs go, so that ARQs an administrator makes for it later (evacuate, unshelve) are its
