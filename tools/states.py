@@ -41,6 +41,23 @@ elsewhere, while its old unit is still being taken back.
 A unit that fails when its request is Bound already (after a reboot, say) leaves the request Bound: the reason is shown on it, the host
 goes on trying, and only a release, an expiry or an unbind ends the loan.
 
+### A failure that is announced
+
+Nova takes a `BindFailed` that it sees before it waits for the event as resolved, and builds the guest without its device. So where Nova is
+told of events, a failure is *announced* first: the state is BindFailed, and clients of the accelerator API are shown BindStarted. The
+event `failed` is sent again every 2 s meanwhile ([events.md](events.md)).
+
+```mermaid
+stateDiagram-v2
+    announced: BindFailed, shown as BindStarted
+    BindStarted --> announced: the host failed, or was silent until the deadline
+    announced --> BindFailed: Nova's arq_binding_timeout is over
+    announced --> Unbound
+    announced --> [*]: delete
+```
+
+Without Nova, and for requests of a lease, BindFailed is shown at once.
+
 ## Leases
 
 A lease has no state of its own. It is read off its requests and claims.

@@ -112,6 +112,7 @@ class Run:
         *,
         enabled: EnabledTypes = SEED,
         rescan: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.stop = threading.Event()
         self.error: BaseException | None = None
@@ -124,6 +125,7 @@ class Run:
             stop=self.stop,
             token=TOKEN,
             rescan=rescan,
+            clock=clock,
         )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -154,9 +156,10 @@ def running(
     *,
     enabled: EnabledTypes = SEED,
     rescan: float = 60.0,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Iterator[Run]:
     """An agent for the length of a block; it must not have failed by itself."""
-    run = Run(service, root, directory, enabled=enabled, rescan=rescan)
+    run = Run(service, root, directory, enabled=enabled, rescan=rescan, clock=clock)
     try:
         yield run
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import signal
 import subprocess
 import sys
@@ -317,3 +318,26 @@ def test_a_second_agent_with_the_same_directory_does_not_start(
         second.stop.set()
     assert isinstance(error, Conflict)
     assert error.code == "agent-already-running"
+
+
+def test_a_burst_of_binds_causes_one_look_at_the_host_when_it_is_over(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A look reads the whole host: whoever waits for the next unit comes first."""
+
+    def looks() -> int:
+        return sum("PUT /v1/hosts/node1/inventory" in line.getMessage() for line in list(caplog.records))
+
+    now = [0.0]
+    with (
+        caplog.at_level(logging.INFO, "cantle.api.access"),
+        running(service, t4, tmp_path / "agent", clock=lambda: now[0]),
+    ):
+        service.give_back(service.borrow("slice"))
+        before = looks()
+        leases = [service.borrow("slice") for _ in range(8)]
+        # The agent's own clock stands still. Who compares the host's directories every two seconds may call for one, on a slow machine.
+        assert looks() - before < len(leases) / 2
+        before = looks()
+        now[0] += 1.0
+        until(lambda: looks() > before)
