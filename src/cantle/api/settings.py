@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cantle.model.alias import NO_ALIASES, Aliases
+
 
 class Auth(StrEnum):
     """How a caller proves who they are."""
@@ -36,6 +38,7 @@ class Settings:
     :param policy_file: ``policy.yaml`` with the operator's overrides, or None.
     :param service_token_roles: roles that make a service token count.
     :param keystone: a loaded ``oslo_config.cfg.ConfigOpts`` with ``[keystone_authtoken]``, for auth keystone.
+    :param aliases: the PCI aliases that flavors may name.
     :param agents_token: a secret that lets whoever has it speak for any host: of ``cantle serve`` for the agents in it.
     :param open_to_agents: agents of this machine need no token.
     :param agents_url: where agents of other machines reach their listener; None: not said.
@@ -58,6 +61,7 @@ class Settings:
     service_token_roles: frozenset[str] = frozenset({"service"})
     keystone: object | None = None
     agents_token: str | None = None
+    aliases: Aliases = NO_ALIASES
     open_to_agents: bool = True
     agents_url: str | None = None
     agents_ca: str | None = None

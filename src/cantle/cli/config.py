@@ -11,6 +11,7 @@ from cantle.agent.desired import DesiredFile
 from cantle.cli.state_dir import default as default_state_dir
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
+from cantle.conf import pci as conf_pci
 from cantle.errors import BadConfig
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
@@ -23,8 +24,21 @@ def config() -> None:
     \b
     Examples:
       cantle config check
-      cantle config check --config-file ./new.conf
+      cantle config sample
     """
+
+
+@config.command("sample")
+def sample() -> None:
+    """Print a configuration file with every option at its default, commented out, and what it means.
+
+    \b
+    Examples:
+      cantle config sample > /etc/cantle/cantle.conf
+    """
+    from cantle.conf import sample as samples  # noqa: PLC0415 - loads the options of all rooms
+
+    click.echo(samples.text(), nl=False)
 
 
 @config.command("check")
@@ -41,7 +55,8 @@ def config() -> None:
     help="Where the agents' memories are kept. [default: /var/lib/cantle for root, else ~/.local/state/cantle]",
 )
 def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
-    """Say whether the enabled types of a configuration can be used, and whether they would take away what is lent on this host.
+    """Say whether enabled types, labels, PCI aliases and whitelist of a configuration can be used, and whether they would take away
+    what is lent on this host.
 
     Changes nothing. A service started with a configuration that would take something away starts all the same; the cards concerned stay
     as they are and say config-refused.
@@ -53,6 +68,7 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
     """
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
     types = conf_devices.load(files, directories)
+    conf_pci.aliases(conf_files.read(files, directories))
     for warning in types.warnings:
         click.echo(f"warning: {warning}", err=True)
     refuse(state_dir or default_state_dir(), types)

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from oslo_config import cfg
 
 from cantle.api.settings import Auth, Settings
+from cantle.conf import pci
 from cantle.conf.values import certificates, plainly
 from cantle.errors import BadConfig
 
@@ -153,7 +154,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 def public_settings(conf: cfg.ConfigOpts) -> Settings:
     """The settings of the clients' application.
 
-    :raises BadConfig: ``bad-option``, ``keystone-not-installed``, ``ca-file-unusable``.
+    :raises BadConfig: ``bad-option``, ``bad-pci-alias``, ``keystone-not-installed``, ``ca-file-unusable``.
     """
     api = _checked(conf).api
     auth = Auth(api.auth)
@@ -169,6 +170,7 @@ def public_settings(conf: cfg.ConfigOpts) -> Settings:
         parked_slots=api.waiting_places,
         longest_wait=api.longest_wait,
         require_owner_trait=api.require_owner_trait,
+        aliases=pci.aliases(conf),
         policy_file=_policy_file(conf),
         service_token_roles=_with_keystone(conf) if auth is Auth.KEYSTONE else frozenset({"service"}),
         keystone=conf if auth is Auth.KEYSTONE else None,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import glob
 from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from cantle.conf import files
+from cantle.conf import files, pci
 from cantle.errors import BadConfig
 from cantle.model.enabled_types import (
     SECTION_OPTIONS,
@@ -84,7 +85,8 @@ def load(
     """Read files, then the ``*.conf`` of directories, later ones overriding earlier ones, and check what they say.
 
     :param parent_exists: see :func:`cantle.model.enabled_types.build`.
-    :raises BadConfig: ``config-file-missing``, ``config-file-unreadable``, ``config-file-malformed``, or whatever ``build`` refuses.
+    :raises BadConfig: ``config-file-missing``, ``config-file-unreadable``, ``config-file-malformed``, or whatever ``build`` and
+        `cantle.conf.pci.labelling` refuse.
     """
     conf = files.read(paths, directories)
     conf.register_opt(_WHOLE_IF_NOT_OFFERED, group=_CANONICAL)
@@ -106,7 +108,8 @@ def load(
         raise BadConfig(
             "config-file-malformed", f"a value in {', '.join([*paths, *directories])} cannot be read: {error}"
         ) from error
-    return build(enablings, sections, whole_if_not_offered=whole, adopt=adopt, parent_exists=parent_exists)
+    types = build(enablings, sections, whole_if_not_offered=whole, adopt=adopt, parent_exists=parent_exists)
+    return dataclasses.replace(types, labelling=pci.labelling(paths, directories))
 
 
 def _type_sections(conf: cfg.ConfigOpts) -> list[str]:
@@ -138,8 +141,10 @@ def _origin(conf: cfg.ConfigOpts, option: str, section: str) -> str | None:
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     """For oslo.config's sample generator: each section with its options, the per-type one by an example name."""
-    listed: list[tuple[str, list[cfg.Opt]]] = [(section, list(options)) for section, options in ENABLING_OPTIONS.items()]
+    listed: list[tuple[str, list[cfg.Opt]]] = [
+        (section, list(options)) for section, options in ENABLING_OPTIONS.items()
+    ]
     listed.append((_CANONICAL, [_WHOLE_IF_NOT_OFFERED]))
     listed += [(section, [_ADOPT]) for section in _ADOPTING]
     listed.append(("vgpu_nvidia-223", list(TYPE_OPTIONS)))
-    return listed
+    return listed + pci.list_opts()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from importlib import metadata
 
 from cantle.drivers.driver import Driver, HostView
+from cantle.drivers.label import labelled
 from cantle.wire.inventory import DeviceReport, Problem
 
 GROUP = "cantle.drivers"
@@ -42,7 +43,7 @@ def discover(drivers: Sequence[Driver], host: HostView) -> tuple[list[DeviceRepo
             _log.warning("driver %s failed", driver.name, exc_info=True)
             problems.append(_problem(driver.name, "driver-failed", "it could not look for its devices", error))
             continue
-        for device in devices:
+        for device in (labelled(host.enabled.labelling, host.hostname, host.functions, one) for one in devices):
             if device.address in found:
                 message = f"{device.address} is reported by the driver {owner[device.address]} already; that one counts"
                 problems.append(Problem(driver.name, "device-reported-twice", message))

@@ -56,7 +56,7 @@ def by_extra_specs(connection: Connection, specs: Mapping[str, str], count: int,
     :raises NotFound: ``profile-not-found``, of the profile they name.
     :raises BadRequest: as `by_name`.
     """
-    once = _of_extra_specs(connection, specs, aliases)
+    once = of_extra_specs(connection, specs, aliases)
     return Asked("these extra specs", _times(once, "this", count), tuple(kind_store.all_kinds(connection)))
 
 
@@ -124,10 +124,15 @@ def _pages(
 def _once(connection: Connection, row: Record, aliases: Aliases) -> Request:
     if row.extra_specs is None:
         return request.of_profile(row.groups)
-    return _of_extra_specs(connection, row.extra_specs, aliases)
+    return of_extra_specs(connection, row.extra_specs, aliases)
 
 
-def _of_extra_specs(connection: Connection, specs: Mapping[str, str], aliases: Aliases) -> Request:
+def of_extra_specs(connection: Connection, specs: Mapping[str, str], aliases: Aliases) -> Request:
+    """The request that extra specs make, with the groups of the profile they name.
+
+    :raises NotFound: ``profile-not-found``.
+    :raises BadRequest: as `cantle.model.extra_specs.read`.
+    """
     name = extra_specs.profile_named(specs)
     if name is None:
         return extra_specs.read(specs, aliases)

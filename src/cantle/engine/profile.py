@@ -40,7 +40,7 @@ def create_profile(
         "uuid": uuids.new() if uuid is None else uuids.checked(uuid, "uuid"),
         "name": check_name(name),
         "groups": check_groups(groups),
-        "description": _check_description(description),
+        "description": check_description(description),
         "created_at": now(),
     }
     classes = sorted({unit.resource_class for unit in units(check_groups(groups))})
@@ -112,7 +112,11 @@ def delete_profiles(db: Database, who: Identity, refs: Sequence[str]) -> None:
     audit.note(who, "profile.delete", *refs)
 
 
-def _check_description(description: object) -> str | None:
+def check_description(description: object) -> str | None:
+    """A description, if it may be one.
+
+    :raises BadRequest: ``bad-profile-description``.
+    """
     if description is None:
         return None
     if not isinstance(description, str) or len(description) > MAX_DESCRIPTION:

@@ -85,7 +85,7 @@ class Device:
     ``product_id`` are four lower-case hex digits without 0x, "" where there are none. ``vendor`` is what the v2 API shows
     (Cyborg's vendor field: the vendor id in hex). Times are aware, UTC. ``intent`` is what an operator wants it to be;
     ``out_of_service`` is why nothing may be lent of it now, in words. ``mdev_types`` has, by parent, id and name of the mediated types
-    it can make.
+    it can make; ``labels`` are what its host's configuration says of it.
     """
 
     id: int
@@ -108,6 +108,7 @@ class Device:
     numa_node: int | None = None
     capabilities: tuple[str, ...] = ()
     mdev_types: dict[str, dict[str, str]] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
     std_board_info: dict[str, str] = field(default_factory=dict)
     vendor_board_info: dict[str, str] = field(default_factory=dict)
     control_path: ControlPath | None = None

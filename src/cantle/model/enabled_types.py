@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cantle.errors import BadConfig, BadRequest
+from cantle.model.label import NO_LABELS, Labelling
 from cantle.model.pci import PciAddress
 
 DEFAULT_CLASS = "VGPU"
@@ -53,6 +54,7 @@ class EnabledTypes:
     :param warnings: for the log of whoever loaded them.
     :param whole_if_not_offered: a card that does not offer its type is lent whole, as the seed has it (spec S0.2), in place of being
         withheld.
+    :param labelling: what else the same configuration says of cards.
     :param adopt: mediated devices of an enabled type that somebody else made and nobody holds are lent too (spec S1.3).
     """
 
@@ -60,6 +62,7 @@ class EnabledTypes:
     warnings: tuple[str, ...] = ()
     whole_if_not_offered: bool = False
     adopt: bool = False
+    labelling: Labelling = NO_LABELS
     _by_address: Mapping[str, EnabledType] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

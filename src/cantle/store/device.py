@@ -111,6 +111,7 @@ def device(row: Record) -> Device:
         numa_node=row.numa_node,
         capabilities=row.capabilities,
         mdev_types=row.mdev_types or {},
+        labels=row.labels or {},
         std_board_info=row.std_board_info,
         vendor_board_info=row.vendor_board_info,
         control_path=ControlPath(row.control_path_uuid, row.control_path_type, row.control_path_info),

@@ -53,6 +53,12 @@ class Serving(NamedTuple):
             assert time.monotonic() < deadline, "the host never reported"
         return list(rows)
 
+    def await_hosts(self, *names: str) -> None:
+        """Wait until these hosts have reported cards that can be lent."""
+        deadline = time.monotonic() + PATIENCE
+        while not set(names) <= {row["hostname"] for row in self.json("capacity")}:
+            assert time.monotonic() < deadline, "a host never reported"
+
 
 def cantle(*arguments: str, **environment: str) -> Done:
     """Run one command to its end."""

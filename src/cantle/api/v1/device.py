@@ -52,6 +52,7 @@ class Shape(msgspec.Struct, frozen=True):
     out_of_service: str | None
     intent_state: str
     numa_node: int | None
+    labels: dict[str, str]
     std_board_info: dict[str, str]
     vendor_board_info: dict[str, str]
     created_at: str | None
@@ -153,6 +154,7 @@ def _shape(device: Device) -> Shape:
         out_of_service=device.out_of_service,
         intent_state=device.intent.state,
         numa_node=device.numa_node,
+        labels=device.labels,
         std_board_info=device.std_board_info,
         vendor_board_info=device.vendor_board_info,
         created_at=stamp(device.created_at),

@@ -33,13 +33,15 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client sends. ``host`` None: any; ``count`` times the profile's accelerators; ``expires_at`` with its offset from UTC."""
+    """What a client sends. ``profile`` names a device profile or a flavor; ``host`` None: any; ``count`` times its accelerators;
+    ``expires_at`` with its offset from UTC; ``numa_nodes``: the guest's memory nodes, empty: the cards must be near each other only."""
 
     profile: str
     host: str | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     workload: Annotated[str, msgspec.Meta(max_length=255)] = ""
     expires_at: dt.datetime | None = None
+    numa_nodes: Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=999_999)]], msgspec.Meta(max_length=1024)] = []
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -115,6 +117,8 @@ def create(call: Call) -> Shape:
         count=new.count,
         workload=new.workload,
         expires_at=new.expires_at,
+        nodes=new.numa_nodes,
+        aliases=call.site.settings.aliases,
         once=call.once(shape),
     )
     return shape(made)
