@@ -94,6 +94,10 @@ ACCELERATOR = (
 OURS = (
     Rule("cantle:host:get_all", MANAGER, "List hosts."),
     Rule("cantle:host:get_one", MANAGER, "Show a host."),
+    Rule("cantle:host:drain", ADMIN, "Lend nothing new on a host, or lend on it again."),
+    Rule("cantle:host:confirm", ADMIN, "Let a frozen host, or another machine under its name, go on."),
+    Rule("cantle:host:rename", ADMIN, "Let a host go by another name."),
+    Rule("cantle:host:forget", ADMIN, "Take a host out."),
     Rule("cantle:host:invite", ADMIN, "Let a machine join as a host."),
     Rule("cantle:device:get_all", MANAGER, "List devices with their mode, health and reasons."),
     Rule("cantle:device:get_one", MANAGER, "Show a device, or wait for its intent to be followed."),

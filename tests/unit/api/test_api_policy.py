@@ -62,6 +62,10 @@ MAY = {
     "cantle:lease:create": MEMBERS | ADMINS,
     "cantle:lease:release": MEMBERS | ADMINS,
     "cantle:host:invite": ADMINS,
+    "cantle:host:drain": ADMINS,
+    "cantle:host:confirm": ADMINS,
+    "cantle:host:rename": ADMINS,
+    "cantle:host:forget": ADMINS,
     "cantle:token:get_all": ADMINS,
     "cantle:token:get_one": ADMINS,
     "cantle:token:create": ADMINS,
@@ -129,6 +133,11 @@ GET    /v1/leases                                      cantle:lease:get_all
 POST   /v1/leases                                      cantle:lease:create
 GET    /v1/leases/{uuid}                               cantle:lease:get_one
 POST   /v1/leases/{uuid}/release                       cantle:lease:release
+DELETE /v1/hosts/{host}                                cantle:host:forget
+POST   /v1/hosts/{host}/drain                          cantle:host:drain
+POST   /v1/hosts/{host}/undrain                        cantle:host:drain
+POST   /v1/hosts/{host}/confirm                        cantle:host:confirm
+POST   /v1/hosts/{host}/rename                         cantle:host:rename
 POST   /v1/hosts/{host}/invite                         cantle:host:invite
 GET    /v1/tokens                                      cantle:token:get_all
 POST   /v1/tokens                                      cantle:token:create

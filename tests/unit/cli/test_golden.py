@@ -19,6 +19,7 @@ import pytest
 from tests.unit.cli.commands import every_command
 from tests.unit.cli.serving import Done, Serving, serving
 
+from cantle import __version__
 from cantle.cli.main import run
 from cantle.cli.output import FORMATS
 from cantle.model.token import PATTERN
@@ -119,6 +120,14 @@ DAY = (
     "profile delete small whole",
     "profile delete small",
     "profile list -o json",
+    "host drain t4",
+    "host list",
+    "host show t4 -c state -c drained_by",
+    "host undrain t4",
+    "host undrain nowhere",
+    "host confirm t4",
+    "host rename t4 t5",
+    "host forget t4",
     "host invite gpu2",
     "host invite gpu2 --expires-in 2d",
     "token list",
@@ -230,6 +239,7 @@ class Names:
         """The text with words of equal length in place of what differs from run to run."""
         text = PATTERN.sub(lambda found: "<token>".ljust(len(found.group()), "~"), text)
         text = UUID.sub(lambda found: self._word(found.group()), text)
+        text = text.replace(__version__, "<version>".ljust(len(__version__), "~"))
         text = TIME.sub(lambda found: "<time>".ljust(len(found.group()), "~"), text)
         return text.replace(server.url, "http://127.0.0.1:PORT")
 

@@ -34,13 +34,27 @@ class Shape(msgspec.Struct, frozen=True):
     """A host on the wire; the words are those of :class:`cantle.model.host.Host`."""
 
     hostname: str
+    state: str
     up: bool
     generation: int
     devices: int
+    conditions: tuple[Problem, ...]
     problems: tuple[Problem, ...]
     last_seen: str | None
     created_at: str | None
+    agent_version: str | None
+    clock_skew: int | None
+    drained_at: str | None
+    drained_by: str | None
+    frozen_at: str | None
+    frozen_reason: str | None
     placement: Publication | None = None
+
+
+class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client sends to rename a host."""
+
+    hostname: str
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -63,6 +77,32 @@ def show(call: Call) -> Shape:
     return _shape(engine.get_host(call.db, call.params["host"]))
 
 
+def drain(call: Call) -> Shape:
+    """Lend nothing new on a host; what is lent stays."""
+    return _shape(engine.drain(call.db, call.who, call.params["host"]))
+
+
+def undrain(call: Call) -> Shape:
+    """Lend on a host again."""
+    return _shape(engine.undrain(call.db, call.who, call.params["host"]))
+
+
+def confirm(call: Call) -> Shape:
+    """A person has looked: the host goes on."""
+    return _shape(engine.confirm(call.db, call.who, call.params["host"]))
+
+
+def rename(call: Call) -> Shape:
+    """Let a host go by another name."""
+    new: NewName = call.body
+    return _shape(engine.rename(call.db, call.who, call.params["host"], new.hostname))
+
+
+def forget(call: Call) -> None:
+    """Take a host out that lends nothing and is down."""
+    engine.forget(call.db, call.who, call.params["host"])
+
+
 def _publication(host: Host) -> Publication | None:
     known = host.placement
     if known is None:
@@ -73,11 +113,19 @@ def _publication(host: Host) -> Publication | None:
 def _shape(host: Host) -> Shape:
     return Shape(
         hostname=host.hostname,
+        state=host.state,
         up=host.up,
         generation=host.generation,
         devices=host.devices,
+        conditions=host.conditions,
         problems=host.problems,
         last_seen=stamp(host.last_seen),
         created_at=stamp(host.created_at),
+        agent_version=host.agent_version,
+        clock_skew=None if host.clock_skew is None else round(host.clock_skew),
+        drained_at=stamp(host.drained_at),
+        drained_by=host.drained_by,
+        frozen_at=stamp(host.frozen_at),
+        frozen_reason=host.frozen_reason,
         placement=_publication(host),
     )
