@@ -8,7 +8,20 @@ from cantle.api.query import PageQuery
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
 from cantle.api.v1 import arq as v1_arq
-from cantle.api.v1 import capacity, description, event, host, intent, invitation, lease, plan, profile, token
+from cantle.api.v1 import (
+    capacity,
+    description,
+    event,
+    explain,
+    flavor,
+    host,
+    intent,
+    invitation,
+    lease,
+    plan,
+    profile,
+    token,
+)
 from cantle.api.v1 import deployable as v1_deployable
 from cantle.api.v1 import device as v1_device
 from cantle.api.v1 import discovery as v1_discovery
@@ -140,6 +153,16 @@ OURS = (
           answer=profile.Shape, says="Show a device profile by name or uuid."),
     Route("DELETE", "/v1/profiles/{ref}", "cyborg:device_profile:delete", profile.delete,
           status=204, says="Delete a device profile by name or uuid."),
+    Route("GET", "/v1/flavors", "cantle:flavor:get_all", flavor.list_all,
+          query=flavor.FlavorQuery, answer=flavor.Listed, says="List flavors."),
+    Route("POST", "/v1/flavors", "cantle:flavor:create", flavor.create,
+          body=flavor.NewFlavor, answer=flavor.Shape, status=201, once=True, says="Create a flavor."),
+    Route("GET", "/v1/flavors/{ref}", "cantle:flavor:get_one", flavor.show,
+          answer=flavor.Shape, says="Show a flavor by name or uuid."),
+    Route("DELETE", "/v1/flavors/{ref}", "cantle:flavor:delete", flavor.delete,
+          status=204, says="Delete a flavor by name or uuid."),
+    Route("GET", "/v1/explain", "cantle:explain:get", explain.show,
+          query=explain.ExplainQuery, answer=explain.Shape, says="Say what could serve a request now, and why the rest could not."),
     Route("GET", "/v1/arqs", "cyborg:arq:get_all", v1_arq.list_all,
           query=v1_arq.ArqQuery, answer=v1_arq.Listed, says="List accelerator requests with their reasons."),
     Route("GET", "/v1/arqs/{uuid}", "cyborg:arq:get_one", v1_arq.show,

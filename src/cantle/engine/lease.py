@@ -68,7 +68,7 @@ def create_lease(
         if found is None:
             raise _Nothing(asked)
         host.lock(connection, [found.host_id])
-        return _lend(connection, _Terms(who, asked, workload, expires_at, now()), found)
+        return lend(connection, Terms(who, asked, workload, expires_at, now()), found)
 
     try:
         lease = idempotency.run(db, work, once)
@@ -195,7 +195,7 @@ def _check(count: int, workload: str, expires_at: dt.datetime | None) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Terms:
+class Terms:
     """What every row of a new lease shares."""
 
     who: Identity
@@ -205,7 +205,11 @@ class _Terms:
     moment: dt.datetime
 
 
-def _lend(connection: Connection, terms: _Terms, found: Choice) -> Lease:
+def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
+    """Write the lease, its requests and its claims. The host is locked.
+
+    :raises LookAgain: somebody took one of the units meanwhile.
+    """
     values = {
         "uuid": uuids.new(),
         "profile_name": terms.asked.name,
@@ -234,7 +238,7 @@ def _lend(connection: Connection, terms: _Terms, found: Choice) -> Lease:
     return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, arqs=made, **values)  # type: ignore[arg-type]
 
 
-def _arq(terms: _Terms, one: Taken) -> dict[str, Any]:
+def _arq(terms: Terms, one: Taken) -> dict[str, Any]:
     """A companion is asked for by nobody: it is what it is."""
     group = terms.asked.request.groups[one.group]
     return {

@@ -57,6 +57,11 @@ MAY = {
     "cantle:intent:set": ADMINS,
     "cantle:intent:clear": ADMINS,
     "cantle:capacity:get_all": MANAGERS,
+    "cantle:flavor:get_all": READERS,
+    "cantle:flavor:get_one": READERS,
+    "cantle:flavor:create": ADMINS,
+    "cantle:flavor:delete": ADMINS,
+    "cantle:explain:get": READERS,
     "cantle:lease:get_all": READERS,
     "cantle:lease:get_one": READERS,
     "cantle:lease:create": MEMBERS | ADMINS,
@@ -122,6 +127,11 @@ GET    /v1/hosts/{host}/devices/{address}/plan         cantle:intent:get
 GET    /v1/deployables                                 cyborg:deployable:get_all
 GET    /v1/deployables/{uuid}                          cyborg:deployable:get_one
 GET    /v1/capacity                                    cantle:capacity:get_all
+GET    /v1/flavors                                     cantle:flavor:get_all
+POST   /v1/flavors                                     cantle:flavor:create
+GET    /v1/flavors/{ref}                               cantle:flavor:get_one
+DELETE /v1/flavors/{ref}                               cantle:flavor:delete
+GET    /v1/explain                                     cantle:explain:get
 GET    /v1/profiles                                    cyborg:device_profile:get_all
 POST   /v1/profiles                                    cyborg:device_profile:create
 GET    /v1/profiles/{ref}                              cyborg:device_profile:get_one
