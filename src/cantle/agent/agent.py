@@ -244,6 +244,8 @@ class Agent:
             self._heard = work.generation
             return
         self._heard = work.generation
+        if known is None:
+            self._upkeep.look_at_guests()
         if known is None or work.intents != known.intents:
             self._look_soon(0.0)
         self._converge()

@@ -98,7 +98,8 @@ class Upkeep:
         self._names = PciIds(root)
         self.start = str(uuid.uuid4())
         self.work: Work | None = None
-        #: New units that cannot be touched yet, since what is wanted could not be put on the disk: code and message, by uuid.
+        #: What is wanted could not be put on the disk; new units, which cannot be touched until it is: code and message, by uuid.
+        self._unsaved = False
         self._held_back: dict[str, tuple[str, str]] = {}
         #: Units that the server knows to have gone.
         self._gone: set[str] = set()
@@ -231,7 +232,6 @@ class Upkeep:
             _log.warning("%s goes on: it was confirmed that it follows generation %d", self._hostname, work.generation)
         known, self.work = self.work, work
         self._save(work)
-        self._gone.clear()
         if known is None or work.intents != known.intents:
             self._intents.apply(work)
         return None
@@ -255,8 +255,10 @@ class Upkeep:
     def _save(self, work: Work) -> None:
         """Remember what is followed. Where that fails, units are taken back all the same, and new ones are not touched."""
         new = self.new_units(work)
-        if self._keep(following.next_memory(self.memory, work, self._gone)):
+        self._unsaved = not self._keep(following.next_memory(self.memory, work, self._gone))
+        if not self._unsaved:
             self._held_back = {}
+            self._gone.clear()
         else:
             why = self._conditions.message(conditions.UNWRITABLE)
             self._held_back = {handle.uuid: (conditions.UNWRITABLE, why) for handle in new}
@@ -269,7 +271,7 @@ class Upkeep:
         work = self.work
         if work is None:
             return Pass()
-        if self._held_back:
+        if self._unsaved:
             self._save(work)
         left = following.to_take_back(self.memory.leftovers, work)
         tasks = converge.plan(work, self._observe(work), leftovers=left)

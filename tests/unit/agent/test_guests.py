@@ -1,0 +1,95 @@
+"""A guest that has gone, or has lost its device, is said; its lease stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.agent.life import FIRST, READY, SECOND, Life, card, slice_
+from tests.unit.attach.test_domains import VM, put, status, xml
+
+from cantle import simulate
+from cantle.attach.libvirt import hostdev_xml
+from cantle.kernel import mdev
+
+RUNNING, DEFINED = "run/libvirt/qemu/vm1.xml", "etc/libvirt/qemu/vm1.xml"
+SLICE = hostdev_xml("MDEV", {}, FIRST)
+BOTH = SLICE + hostdev_xml("PCI", {"domain": "0000", "bus": "86", "device": "00", "function": "0"}, SECOND)
+
+
+@pytest.fixture
+def life(t4: simulate.SimulatedRoot, tmp_path: Path) -> Life:
+    """A slice and a card are lent, and vm1 runs with both."""
+    life = Life(t4, tmp_path / "agent")
+    life.follow(1, slice_(FIRST), card())
+    guest(life, running=BOTH, defined=BOTH)
+    assert said(life) == {FIRST: None, SECOND: None}
+    return life
+
+
+def guest(life: Life, *, running: str | None, defined: str | None) -> None:
+    """The devices of vm1 as it runs and as it is defined; None for not."""
+    root = Path(life.root.path)
+    for rel, devices in ((RUNNING, running), (DEFINED, defined)):
+        (root / rel).unlink(missing_ok=True)
+        if devices is not None:
+            text = xml(devices=devices)
+            put(root, rel, status(text) if rel == RUNNING else text)
+
+
+def said(life: Life) -> dict[str, str | None]:
+    """What is said of each unit, all of which are ready."""
+    life.upkeep.look_at_guests()
+    results = life.settle()
+    assert {one.outcome for one in results.values()} == {READY}
+    return {uuid: one.code for uuid, one in results.items()}
+
+
+def test_a_guest_that_is_shut_down_still_has_its_units(life: Life) -> None:
+    guest(life, running=None, defined=BOTH)
+    assert said(life) == {FIRST: None, SECOND: None}
+
+
+def test_a_guest_that_neither_runs_nor_is_defined_is_gone_and_its_units_stay(life: Life) -> None:
+    guest(life, running=None, defined=None)
+    assert said(life) == {FIRST: "guest-gone", SECOND: "guest-gone"}
+    assert VM in str(life.settle()[FIRST].message)
+    assert [one.uuid for one in mdev.devices(life.root)] == [FIRST]
+    assert life.next().upkeep.memory.guests == {FIRST: VM, SECOND: VM}
+
+
+def test_a_unit_that_was_detached_is_named_with_its_guest(life: Life) -> None:
+    guest(life, running=SLICE, defined=BOTH)
+    assert said(life) == {FIRST: None, SECOND: "unit-not-in-guest"}
+    assert f"0000:86:00.0 is no device of the guest vm1 ({VM}) any more" in str(life.settle()[SECOND].message)
+
+
+def test_it_is_not_said_any_more_when_the_unit_is_back(life: Life) -> None:
+    guest(life, running=None, defined=None)
+    said(life)
+    guest(life, running=BOTH, defined=None)
+    assert said(life) == {FIRST: None, SECOND: None}
+
+
+def test_of_a_unit_that_was_never_in_a_guest_nothing_is_said(t4: simulate.SimulatedRoot, tmp_path: Path) -> None:
+    life = Life(t4, tmp_path / "agent")
+    life.follow(1, slice_(FIRST))
+    assert said(life) == {FIRST: None}
+
+
+def test_where_guests_cannot_be_looked_at_what_was_said_last_stands(life: Life) -> None:
+    guest(life, running=None, defined=None)
+    assert said(life)[FIRST] == "guest-gone"
+    directory = Path(life.root.path, "run", "libvirt", "qemu")
+    directory.rmdir()
+    directory.symlink_to("qemu")  # a loop: reading it is an error, not an absence
+    assert said(life)[FIRST] == "guest-gone"
+
+
+def test_a_unit_that_was_given_back_and_is_lent_again_is_a_new_story(life: Life) -> None:
+    guest(life, running=None, defined=None)
+    said(life)
+    life.follow(2, back=[slice_(FIRST), card()])
+    life.upkeep.look_at_guests()
+    life.follow(3, slice_(FIRST), card())
+    assert said(life) == {FIRST: None, SECOND: None}
