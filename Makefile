@@ -34,7 +34,7 @@ lint: ready-dev ## ruff, mypy and the import rules
 unit: ready-dev ## unit tests and stories, with coverage
 	$(PY) -m pytest -q -n auto --cov --cov-report=term
 
-BENCHES := scan hosts cli listing serve api "api --database postgresql" bind "bind --database postgresql"
+BENCHES := scan hosts cli listing serve api "api --database postgresql" bind "bind --database postgresql" placement
 
 bench: ready-dev ## figures against floors: scan, commands, memory, API, binds; all run, though one may miss its goal
 	@missed=0; for program in $(BENCHES); do echo; echo "bench.$$program"; $(PY) -m bench.$$program || missed=1; done; exit $$missed
