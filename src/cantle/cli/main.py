@@ -36,6 +36,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("events", "event", "What Nova and the webhook were told."),
     ("token", "token", "Who may call, where there is no Keystone."),
     ("placement", "placement", "What OpenStack Placement has of our devices."),
+    ("cdi", "cdi", "Name this machine's cards for container engines."),
     ("completion", "completion", "Print a shell's script that completes this command."),
     ("explain-error", "explain_error", "What an error code means and what to do about it."),
 )

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from types import TracebackType
 
 from cantle.errors import BadRequest, HostError
-from cantle.kernel import tools
+from cantle.kernel import tools, whole_file
 from cantle.kernel.tools import Ran
 
 #: O_NONBLOCK, since a FIFO in a captured tree must not hang us.
@@ -106,6 +106,40 @@ class Root:
         except OSError as error:
             if error.errno not in _ABSENT:
                 raise self.failed("write", rel, error) from error
+
+    def replace(self, rel: str, data: bytes) -> None:
+        """Replace a file whole, or make it (0644) with the directories above it: whenever the machine dies, the old or the new one is
+        there. One that is there keeps its owner and mode. For files of the system's, as in ``etc``.
+
+        :raises HostError: ``host-write-failed``, with ELOOP for a link in the file's place; what was there still is.
+        """
+        _check(rel)
+        parent, _, name = rel.rpartition("/")
+        try:
+            fd = self._made(parent)
+            try:
+                whole_file.replace(fd, name, data)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise self.failed("write", rel, error) from error
+
+    def _made(self, rel: str) -> int:
+        """A directory, made if it is not there, with those above it."""
+        try:
+            return self._open(rel, _PLACE)
+        except FileNotFoundError:
+            if not rel:
+                raise
+        parent, _, name = rel.rpartition("/")
+        above = self._made(parent)
+        try:
+            os.mkdir(name, 0o755, dir_fd=above)
+        except FileExistsError:
+            pass  # somebody was faster, or it is a link to nothing, which the next line says
+        finally:
+            os.close(above)
+        return self._open(rel, _PLACE)
 
     def names(self, rel: str) -> list[str]:
         """The sorted names in a directory; none when it does not exist."""

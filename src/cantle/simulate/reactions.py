@@ -207,7 +207,7 @@ class Kernel:
             raise _error(errno.EBUSY, rel)
         if driver == PASSTHROUGH_DRIVER and function.iommu_group is None:
             raise _error(errno.EINVAL, rel)
-        attach_driver(self.tree, device, function, driver)
+        attach_driver(self.tree, self.described, device, function, driver)
 
     def _probe(self, text: str) -> None:
         """Like the kernel, this says nothing when no driver took the function: whoever writes it must look."""
@@ -218,7 +218,7 @@ class Kernel:
         for driver in self._known(function):
             unfit = driver == PASSTHROUGH_DRIVER and function.iommu_group is None
             if self._matches(function, driver) and not unfit:
-                attach_driver(self.tree, device, function, driver)
+                attach_driver(self.tree, self.described, device, function, driver)
                 return
 
     def _unbind(self, driver: str, text: str) -> None:
@@ -236,7 +236,7 @@ class Kernel:
             raise _error(errno.EBUSY, rel)
         for uuid in mdevs:
             self._remove_mdev(device, uuid)
-        detach_driver(self.tree, device, function, driver)
+        detach_driver(self.tree, self.described, device, function, driver)
 
     def _known(self, function: Function) -> list[str]:
         """Drivers in the order the kernel would try them: one named by driver_override, else those that know the ids."""

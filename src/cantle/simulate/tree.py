@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
+from cantle.simulate import node
 from cantle.simulate.description import Description, Function, MdevSpec, Parent
 
 PCI_DEVICES = "sys/bus/pci/devices"
@@ -218,25 +219,27 @@ def lay_function(tree: Tree, described: Description, function: Function) -> None
         tree.link(f"{device}/iommu_group", f"{IOMMU_GROUPS}/{function.iommu_group}")
     write_uevent(tree, device, function, None)
     if function.driver is not None:
-        attach_driver(tree, device, function, function.driver)
+        attach_driver(tree, described, device, function, function.driver)
 
 
-def attach_driver(tree: Tree, device: str, function: Function, driver: str) -> None:
+def attach_driver(tree: Tree, described: Description, device: str, function: Function, driver: str) -> None:
     """What binding a driver makes appear."""
     tree.link(f"{device}/driver", f"{PCI_DRIVERS}/{driver}")
     tree.link(f"{PCI_DRIVERS}/{driver}/{function.address}", device)
     write_uevent(tree, device, function, driver)
+    node.lay_nodes(tree, described, device, function, driver)
     if driver == PASSTHROUGH_DRIVER and function.iommu_group is not None:
         tree.put(f"{VFIO_NODES}/{function.iommu_group}", "", 0o600)
     if function.mdev is not None and driver == function.driver:
         lay_parent(tree, function.address, device, function.mdev)
 
 
-def detach_driver(tree: Tree, device: str, function: Function, driver: str) -> None:
+def detach_driver(tree: Tree, described: Description, device: str, function: Function, driver: str) -> None:
     """What unbinding it makes go away. Mediated devices must be gone already."""
     if function.mdev is not None and driver == function.driver:
         tree.remove(f"{MDEV_PARENTS}/{function.address}")
         tree.remove(f"{device}/mdev_supported_types")
+    node.remove_nodes(tree, described, device, function, driver)
     tree.remove(f"{PCI_DRIVERS}/{driver}/{function.address}")
     tree.remove(f"{device}/driver")
     write_uevent(tree, device, function, None)

@@ -1,0 +1,85 @@
+"""What NVIDIA's driver says in ``/proc`` of its cards, and which nodes belong to one of them.
+
+A card has three numbers that look alike and are not: its *minor* (``/dev/nvidia<minor>``), its index in nvidia-smi and NVML, and its DRM
+number. The minor alone names its node, and it is in no order of anything.
+"""
+
+from __future__ import annotations
+
+from cantle.errors import Conflict
+from cantle.kernel.char_device import Node, major
+from cantle.kernel.root import Root
+from cantle.model.pci import PciAddress
+
+#: Fixed by the driver (nvidia's nv.h; ``NV_MINOR_DEVICE_NUMBER_*``).
+_CONTROL_MINOR = 255
+_MODESET_MINOR = 254
+#: Older than 550 the driver calls itself by the second name in /proc/devices.
+_NAMES = ("nvidia", "nvidia-frontend")
+
+
+def minor(root: Root, address: PciAddress) -> int | None:
+    """``Device Minor`` of a card; None when NVIDIA's driver does not have it."""
+    text = root.read_or_none(f"proc/driver/nvidia/gpus/{address}/information") or ""
+    for line in text.split("\n"):
+        key, _, value = line.partition(":")
+        if key.strip() == "Device Minor" and value.strip().isdigit():
+            return int(value)
+    return None
+
+
+def nodes(root: Root, address: PciAddress) -> list[Node]:
+    """The card's own node: none or one."""
+    its, driver = minor(root, address), major(root, *_NAMES)
+    return [] if its is None or driver is None else [Node(root.host_path(f"dev/nvidia{its}"), driver, its)]
+
+
+def shared_nodes(root: Root) -> list[Node]:
+    """The nodes that CUDA needs beside a card's own: control, unified memory, and modeset where there is one.
+
+    :raises Conflict: ``nvidia-uvm-missing``: its module is loaded at first use only, and its major is dealt out then.
+    """
+    driver, uvm = major(root, *_NAMES), major(root, "nvidia-uvm")
+    if driver is None:
+        return []
+    if uvm is None:
+        raise Conflict(
+            "nvidia-uvm-missing",
+            "the module nvidia-uvm is not loaded, and nothing computes without it; on the host: nvidia-modprobe -u -c 0",
+        )
+    found = [Node(root.host_path("dev/nvidiactl"), driver, _CONTROL_MINOR, shared=True)]
+    if root.exists("dev/nvidia-modeset"):
+        found.append(Node(root.host_path("dev/nvidia-modeset"), driver, _MODESET_MINOR, shared=True))
+    named = ("nvidia-uvm", "nvidia-uvm-tools")
+    return found + [Node(root.host_path(f"dev/{name}"), uvm, index, shared=True) for index, name in enumerate(named)]
+
+
+def mig_nodes(root: Root, card_minor: int, gpu_instance: int, compute_instance: int) -> list[Node]:
+    """The capability nodes of one MIG slice, which open it on top of its card's nodes: of the GPU instance and of the compute instance.
+
+    :param card_minor: of the card, as :func:`minor` gives it.
+    :raises Conflict: ``mig-slice-missing``.
+    """
+    instance = f"gpu{card_minor}/gi{gpu_instance}"
+    driver = major(root, "nvidia-caps")
+    found = []
+    for path in (f"{instance}/access", f"{instance}/ci{compute_instance}/access"):
+        its = _capability(root, path)
+        if its is None or driver is None:
+            raise Conflict(
+                "mig-slice-missing", f"NVIDIA's driver knows no capability {path}: there is no such slice now"
+            )
+        found.append(Node(root.host_path(f"dev/nvidia-caps/nvidia-cap{its}"), driver, its))
+    return found
+
+
+def _capability(root: Root, path: str) -> int | None:
+    """Minor of a capability: of its own file, else of the list of all."""
+    group, _, rest = path.partition("/")
+    text = root.read_or_none(f"proc/driver/nvidia/capabilities/{group}/mig/{rest}")
+    if text is not None:
+        found = [line.partition(":")[2].strip() for line in text.split("\n") if line.startswith("DeviceFileMinor")]
+    else:
+        lines = (line.split() for line in (root.read_or_none("proc/driver/nvidia-caps/mig-minors") or "").split("\n"))
+        found = [line[1] for line in lines if len(line) == 2 and line[0] == path]
+    return int(found[0]) if found and found[0].isdigit() else None
