@@ -7,11 +7,10 @@ import os
 import secrets
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
+from tests.real import packages
 from tests.real.processes import Service, free_port, run
 
 #: The programs alone: these packages start nothing and configure nothing.
@@ -21,15 +20,8 @@ _SBIN = {"PATH": f"{os.environ['PATH']}{os.pathsep}/usr/sbin"}
 
 def install() -> None:
     """Install the distribution's programs when they are not there, as root; else say what is missing and end the program."""
-    if shutil.which("mariadbd", path=_SBIN["PATH"]):
-        return
-    print(f"test-real: installing {' '.join(PACKAGES)} …", flush=True)
-    apt = ["apt-get", "-qq", "-o", "DPkg::Lock::Timeout=600"]
-    for words in (["update"], ["install", "-y", "--no-install-recommends", *PACKAGES]):
-        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        done = subprocess.run([*apt, *words], check=False, capture_output=True, text=True, env=env, timeout=600)
-        if done.returncode:
-            sys.exit(f"apt-get {' '.join(words)} failed; install {' '.join(PACKAGES)} yourself:\n{done.stderr[-2000:]}")
+    if not shutil.which("mariadbd", path=_SBIN["PATH"]):
+        packages.install(*PACKAGES)
 
 
 class MariaDb:

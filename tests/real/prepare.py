@@ -6,12 +6,13 @@ Run by the checkout's own ``.venv``, whose pip installs into the new one: so the
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import time
 
-from tests.real import mariadb
+from tests.real import mariadb, packages
 from tests.real.places import CHECKOUT, HERE, OLDER, PYTHON, STACK, VENV
 
 #: What the tests ask for; everything that comes along is pinned in ``constraints.txt``.
@@ -19,6 +20,9 @@ REQUIREMENTS = (
     "keystone",
     "waitress",  # serves Keystone: its WSGI module reads sys.argv, which gunicorn does not survive
     "nova",  # for nova.accelerator.cyborg, the client inside Nova; nothing else of it runs
+    "openstack-placement",
+    "PyMySQL",  # Placement on MariaDB
+    "osc-placement",
     "openstacksdk",
     "python-openstackclient",
     "python-cyborgclient",
@@ -50,6 +54,8 @@ def _pip(*arguments: str) -> None:
 def main() -> None:
     """Make the venv. Ends the program with a message when something cannot be installed; then the next run starts afresh."""
     mariadb.install()
+    if not shutil.which("nginx", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin"):
+        packages.install("nginx-light")
     wanted = _wanted()
     if _MARK.exists() and _MARK.read_text() == wanted:
         return
