@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from sqlalchemy import Connection
 
@@ -13,15 +14,19 @@ from cantle.model.alias import Aliases
 from cantle.model.kind import UNIT_LABEL, Kind, load, mismatch, tier
 from cantle.model.profile import MAX_UNITS
 from cantle.model.request import Packing, Request
-from cantle.scheduling.choose import Choice, choose
+from cantle.scheduling.choose import Choice, choices
 from cantle.scheduling.fit import packing
+from cantle.store import host, offer, profile, stock
 from cantle.store import kind as kind_store
-from cantle.store import offer, profile, stock
 from cantle.store.database import Database
 from cantle.store.types import Record
 
-#: Hosts that are looked at closely first; if none of them does, so many times more.
-PAGE = 16
+#: Hosts that are looked at closely first; if none of them does, `stock.GROWTH` times more.
+PAGE = 4
+#: Hosts that are passed over because somebody else is choosing there.
+TRIES = 4
+#: Kinds of one need that are looked up one by one.
+MOST_KINDS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,16 +70,33 @@ def find(
 ) -> Choice | None:
     """The best host for what is asked, and what to take of it; None when none was found among those that should do. Two statements; more
     only where hosts have enough, but not together."""
+    return next(_found(connection, asked, hostname, nodes), None)
+
+
+def hold(
+    connection: Connection, asked: Asked, *, hostname: str | None = None, nodes: Collection[int] = ()
+) -> Choice | None:
+    """The same, and the host is locked. A host that somebody else has locked is passed over while there are others as near at hand:
+    whoever chooses at the same time would choose the same."""
+    busy: list[Choice] = []
+    for found in islice(_found(connection, asked, hostname, nodes), TRIES):
+        if host.lock_if_free(connection, found.host_id):
+            return found
+        busy.append(found)
+    if busy:
+        host.lock(connection, [busy[0].host_id])
+        return busy[0]
+    return None
+
+
+def _found(connection: Connection, asked: Asked, hostname: str | None, nodes: Collection[int]) -> Iterator[Choice]:
     for kinds in tiers(asked.request, asked.kinds):
         right = [[one for one in kinds if mismatch(group, one) is None] for group in asked.request.groups]
         if not all(right):
             continue
         known = with_companions((one for some in right for one in some), asked.kinds)
         for host_ids in _pages(connection, asked.request, right, hostname):
-            found = choose(asked.request, offer.on_hosts(connection, host_ids, known), nodes=nodes)
-            if found is not None:
-                return found
-    return None
+            yield from choices(asked.request, offer.on_hosts(connection, host_ids, known), nodes=nodes)
 
 
 def tiers(asked: Request, kinds: Sequence[Kind]) -> Iterator[list[Kind]]:
@@ -111,14 +133,24 @@ def _pages(
     needs = [stock.Need(digests, number) for digests, number in units.items()]
     needs.sort(key=lambda need: (len(need.kinds), -need.units, sorted(need.kinds)))
     emptiest = packing(asked, (kind for kinds in right for kind in kinds)) is Packing.SPREAD
-    limit, last = PAGE, None
-    while True:
-        found = stock.candidates(connection, needs, emptiest=emptiest, limit=limit, after=last, hostname=hostname)
-        if found:
-            yield [one.host_id for one in found]
-        if len(found) < limit:
-            return
-        limit, last = limit * stock.GROWTH, found[-1]
+    for mixed in _ways(needs[0]):
+        limit, last = PAGE, None
+        while True:
+            found = stock.candidates(
+                connection, needs, emptiest=emptiest, limit=limit, after=last, hostname=hostname, mixed=mixed
+            )
+            if found:
+                yield list(dict.fromkeys(one.host_id for one in found))
+            if len(found) < limit:
+                break
+            limit, last = limit * stock.GROWTH, found[-1]
+
+
+def _ways(need: stock.Need) -> tuple[bool, ...]:
+    """Whether hosts are found by what they have of one kind, or of all kinds together, or first so and then so."""
+    if len(need.kinds) > MOST_KINDS:
+        return (True,)
+    return (False, True) if len(need.kinds) > 1 and need.units > 1 else (False,)
 
 
 def _once(connection: Connection, row: Record, aliases: Aliases) -> Request:

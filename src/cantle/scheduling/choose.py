@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from cantle.model.kind import mismatch, tier
@@ -22,7 +22,12 @@ class Choice:
 
 
 def choose(request: Request, offers: Iterable[Offer], *, nodes: Collection[int] = ()) -> Choice | None:
-    """The host for a request, and what is taken of it; None when it fits on none of them.
+    """The best of `choices`; None when there is none."""
+    return next(choices(request, offers, nodes=nodes), None)
+
+
+def choices(request: Request, offers: Iterable[Offer], *, nodes: Collection[int] = ()) -> Iterator[Choice]:
+    """The hosts that can serve a request, best first, and what is taken of each.
 
     :param nodes: the guest's memory nodes, see `cantle.scheduling.fit.fit`.
     """
@@ -32,8 +37,7 @@ def choose(request: Request, offers: Iterable[Offer], *, nodes: Collection[int] 
     for hostname in ranked(request, hosts):
         taken = fit(request, hosts[hostname], nodes=nodes)
         if taken is not None:
-            return Choice(hosts[hostname][0].host_id, hostname, tuple(taken))
-    return None
+            yield Choice(hosts[hostname][0].host_id, hostname, tuple(taken))
 
 
 def ranked(request: Request, hosts: Mapping[str, Sequence[Offer]]) -> list[str]:

@@ -22,6 +22,8 @@ MENDS = {
     "in-maintenance": "cantle device enable",
     "not-healthy": "cantle device show says what is wrong with it",
     "host-down": "start the host's agent: cantle host list",
+    "host-frozen": "cantle host confirm",
+    "host-drained": "cantle host undrain",
     "intent-open": "wait for its host, or cantle device intent show",
 }
 

@@ -62,6 +62,7 @@ _UP_BY_NAME = select(hosts.c.hostname, UP.label("up")).where(hosts.c.forgotten_a
 _ONE = select(hosts, UP.label("up"), database_now().label("now")).where(hosts.c.hostname == bindparam("hostname"))
 _FIND, _FIND_LOCKED = Prepared(_ONE), Prepared(_ONE.with_for_update(of=hosts))
 
+_wanted = hosts.alias("wanted")
 _RAISE = update(hosts).values(generation=hosts.c.generation + 1)
 _RAISE_BY_ID = Prepared(_RAISE.where(hosts.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
 
@@ -80,6 +81,9 @@ _HELD = select(claims.c.host_id).join(arqs, claims.c.arq_id == arqs.c.id).where(
 _RAISE_OF_ARQS = Prepared(_raise_of(_HELD.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True)))), lists=("uuids",))
 _RAISE_OF_INSTANCE = Prepared(_raise_of(_HELD.where(arqs.c.instance_uuid == bindparam("instance"))))
 
+_RAISE_IF_FREE = _RAISE.where(
+    hosts.c.id.in_(select(_wanted.c.id).where(_wanted.c.id == bindparam("wanted")).with_for_update(skip_locked=True))
+)
 _RAISE_NAMED = _RAISE.where(hosts.c.hostname == bindparam("named"))
 
 _SEEN = update(hosts).where(hosts.c.id == bindparam("host_id")).values(last_seen=database_now())
@@ -156,6 +160,15 @@ def lock_of_instance(connection: Connection, instance: str) -> None:
 def lock(connection: Connection, host_ids: Sequence[int]) -> None:
     """The same for hosts by number."""
     _RAISE_BY_ID.change(connection, {"ids": host_ids})
+
+
+def lock_if_free(connection: Connection, host_id: int) -> bool:
+    """The same for one host, but not if somebody else has it locked at this moment; False then. Only PostgreSQL can tell: elsewhere it
+    waits."""
+    if connection.dialect.name == "postgresql":
+        return connection.execute(_RAISE_IF_FREE, {"wanted": host_id}).rowcount == 1
+    lock(connection, [host_id])
+    return True
 
 
 def lock_named(connection: Connection, hostname: str) -> bool:

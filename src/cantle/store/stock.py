@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -21,11 +21,13 @@ from sqlalchemy import (
     insert,
     or_,
     select,
+    union_all,
     update,
 )
 
 from cantle.store.host import UP
 from cantle.store.kind_tables import stocks
+from cantle.store.service import OPEN
 from cantle.store.tables import attach_handles, claims, deployables, hosts
 from cantle.store.types import RowId
 
@@ -107,21 +109,26 @@ def candidates(
     limit: int,
     after: Candidate | None = None,
     hostname: str | None = None,
+    mixed: bool = False,
 ) -> list[Candidate]:
     """Hosts that are up and have what all needs want: the fullest first, or the emptiest; then by number.
 
-    The first need is found by an index, the others are looked up for each host that is found.
+    The first need is found by an index, the others are looked up for each host that is found. A host is found by what it has of one
+    kind, once for each of which it has enough; ``mixed`` finds those that have enough of several kinds together, and looks at every
+    host for it.
     """
     first, others = needs[0], needs[1:]
-    values: dict[str, Any] = {"kinds": sorted(first.kinds), "units": first.units, "most": limit}
+    values: dict[str, Any] = {"units": first.units, "most": limit}
+    kinds = sorted(first.kinds)
+    values |= {"kinds": kinds} if mixed else {f"kind_{number}": kind for number, kind in enumerate(kinds)}
     for number, need in enumerate(others):
         values |= {f"kinds_{number}": sorted(need.kinds), f"units_{number}": _least(need)}
     if after is not None:
         values |= {"after_free": after.free, "after_host": after.host_id}
     if hostname is not None:
         values["only"] = hostname
-    query = _query(len(first.kinds) == 1, len(others), emptiest, after is not None, hostname is not None)
-    return [Candidate(row.host_id, int(row.free)) for row in connection.execute(query, values)]
+    shape = _Shape(0 if mixed else len(kinds), len(others), emptiest, after is not None, hostname is not None)
+    return [Candidate(row.host_id, int(row.free)) for row in connection.execute(_query(shape), values)]
 
 
 def _least(need: Need) -> int:
@@ -129,37 +136,63 @@ def _least(need: Need) -> int:
     return need.units if len(need.kinds) == 1 else 1
 
 
-@lru_cache(maxsize=64)
-def _query(single: bool, others: int, emptiest: bool, further: bool, only: bool) -> Select[Any]:
-    """The statement for one shape of question."""
-    of_kinds = stocks.c.kind.in_(bindparam("kinds", expanding=True))
-    if single:
-        found = select(stocks.c.host_id, stocks.c.free).where(of_kinds, stocks.c.free >= bindparam("units")).subquery()
-    else:
+class _Shape(NamedTuple):
+    """What decides about the text of the statement. ``kinds`` 0: of all together."""
+
+    kinds: int
+    others: int
+    emptiest: bool
+    further: bool
+    only: bool
+
+
+@lru_cache(maxsize=256)
+def _query(shape: _Shape) -> Select[int, int]:
+    if shape.kinds == 0:
         together = func.sum(stocks.c.free)
-        found = (
+        counted = (
             select(stocks.c.host_id, together.label("free"))
-            .where(of_kinds, stocks.c.free > 0)
+            .where(stocks.c.kind.in_(bindparam("kinds", expanding=True)), stocks.c.free > 0)
             .group_by(stocks.c.host_id)
             .having(together >= bindparam("units"))
             .subquery()
         )
-    query = select(found.c.host_id, found.c.free).join(hosts, hosts.c.id == found.c.host_id).where(UP)
-    for number in range(others):
+        return _first(shape, counted.c.host_id, counted.c.free)
+    parts = []
+    for number in range(shape.kinds):
+        stock = stocks.alias(f"stock_{number}")
+        part = _first(shape, stock.c.host_id, stock.c.free)
+        parts.append(part.where(stock.c.kind == bindparam(f"kind_{number}"), stock.c.free >= bindparam("units")))
+    if len(parts) == 1:
+        return parts[0]
+    both = union_all(*(select(part.subquery()) for part in parts)).subquery()
+    return _ordered(shape, select(both.c.host_id, both.c.free), both.c.free, both.c.host_id)
+
+
+def _first(shape: _Shape, host: ColumnElement[int], free: ColumnElement[int]) -> Select[int, int]:
+    """The first of those hosts that are up, have what the others need, and lie behind the last page."""
+    query = select(host.label("host_id"), free.label("free")).join(hosts, hosts.c.id == host).where(UP, OPEN)
+    for number in range(shape.others):
         other = stocks.alias(f"other_{number}")
         query = query.where(
             exists().where(
-                other.c.host_id == found.c.host_id,
+                other.c.host_id == host,
                 other.c.kind.in_(bindparam(f"kinds_{number}", expanding=True)),
                 other.c.free >= bindparam(f"units_{number}"),
             )
         )
-    if only:
+    if shape.only:
         query = query.where(hosts.c.hostname == bindparam("only"))
-    if further:
-        query = query.where(_beyond(found.c.free, found.c.host_id, emptiest=emptiest))
+    if shape.further:
+        query = query.where(_beyond(free, host, emptiest=shape.emptiest))
+    return _ordered(shape, query, free, host)
+
+
+def _ordered(
+    shape: _Shape, query: Select[int, int], free: ColumnElement[int], host: ColumnElement[int]
+) -> Select[int, int]:
     # Backwards all of it, so that the same index serves.
-    order = (found.c.free.desc(), found.c.host_id.desc()) if emptiest else (found.c.free, found.c.host_id)
+    order = (free.desc(), host.desc()) if shape.emptiest else (free, host)
     return query.order_by(*order).limit(bindparam("most"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from cantle.model.device import Device, Health, Mode
 from cantle.model.intent import Intent, IntentState
 from cantle.model.lease import Lease
 from cantle.model.precondition import Precondition
-from cantle.scheduling.choose import Choice, choose
+from cantle.scheduling.choose import Choice, choices
 from cantle.store.database import Database
 from cantle.wire.intent import DeviceIntent, PlanReport
 from cantle.wire.work import Work
@@ -362,13 +362,13 @@ def test_a_wish_between_a_leases_choice_and_its_claim_is_seen_by_the_claim(
         host, other = Follower(db), Database.open(server_url(kind))
         make_profile(db)
 
-        def interrupted(*asked: Any, **how: Any) -> Choice | None:
-            chosen = choose(*asked, **how)
+        def interrupted(*asked: Any, **how: Any) -> Iterator[Choice]:
+            chosen = list(choices(*asked, **how))
             if wait_device(other, "compute-1", ADDRESS).intent.version == 0:
                 set_intent(other, ADMIN, "compute-1", WHOLE)
-            return chosen
+            return iter(chosen)
 
-        monkeypatch.setattr("cantle.engine.choice.choose", interrupted)
+        monkeypatch.setattr("cantle.engine.choice.choices", interrupted)
         error = refused(partial(create_lease, db, ALICE, profile_name="vgpu"), NoCapacity)
         assert "is being changed to passthrough" in error.message
         assert current_work(db, "compute-1").wanted == ()
