@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from cantle import simulate
 from cantle.agent.agent import Agent
@@ -55,11 +56,12 @@ class Service:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def up(self) -> None:
+    def up(self, application: Any = None) -> None:
+        """Be there again, with another application if one is given."""
         self._server = HttpServer(Address("127.0.0.1", self._port), threads=8, name="test")
         self._port = self._server.address.port
-        application = agents_app(self.db, Settings(agents_token=TOKEN))
-        self._thread = threading.Thread(target=self._server.serve, args=(application,), daemon=True)
+        serve = application or agents_app(self.db, Settings(agents_token=TOKEN))
+        self._thread = threading.Thread(target=self._server.serve, args=(serve,), daemon=True)
         self._thread.start()
 
     def down(self) -> None:
@@ -113,6 +115,7 @@ class Run:
         enabled: EnabledTypes = SEED,
         rescan: float = 60.0,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self.stop = threading.Event()
         self.error: BaseException | None = None
@@ -126,6 +129,7 @@ class Run:
             token=TOKEN,
             rescan=rescan,
             clock=clock,
+            wall=wall,
         )
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -157,9 +161,10 @@ def running(
     enabled: EnabledTypes = SEED,
     rescan: float = 60.0,
     clock: Callable[[], float] = time.monotonic,
+    wall: Callable[[], float] = time.time,
 ) -> Iterator[Run]:
     """An agent for the length of a block; it must not have failed by itself."""
-    run = Run(service, root, directory, enabled=enabled, rescan=rescan, clock=clock)
+    run = Run(service, root, directory, enabled=enabled, rescan=rescan, clock=clock, wall=wall)
     try:
         yield run
     finally:
