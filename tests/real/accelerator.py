@@ -6,7 +6,7 @@ import json
 import signal
 import sys
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,14 +59,23 @@ class FakeDevice:
 
 
 class Accelerator:
-    """One ``cantle serve`` with one simulated host, which has the driver ``fake``'s device.
+    """One ``cantle serve`` with simulated hosts: one, which has the driver ``fake``'s device, unless others are named.
 
     :param auth_url: the Keystone that checks tokens; None for a Cantle that asks nobody and answers this machine only.
     :param database_url: of its database; None for a SQLite of its own.
+    :param simulated: other simulated hosts than the one of the driver ``fake``.
+    :param more: further sections of its configuration.
     """
 
     def __init__(
-        self, directory: Path, name: str, auth_url: str | None = None, *, database_url: str | None = None
+        self,
+        directory: Path,
+        name: str,
+        auth_url: str | None = None,
+        *,
+        database_url: str | None = None,
+        simulated: Sequence[str] = ("fake",),
+        more: str = "",
     ) -> None:
         port = free_port()
         self.url = f"http://127.0.0.1:{port}"
@@ -75,12 +84,18 @@ class Accelerator:
         text = _KEYSTONE.format(auth_url=auth_url, password=PASSWORD) if auth_url else "[api]\nauth = none\n"
         if database_url is not None:
             text += f"[database]\nconnection = {database_url}\n"
-        conf.write_text(text)
+        conf.write_text(text + more)
         conf.chmod(0o600)
         self._conf = conf
         program: list[str | Path] = [Path(sys.executable).parent / "cantle", "--verbose", "serve"]
         place: list[str | Path] = ["--listen", f"127.0.0.1:{port}", "--state-dir", self._state, "--config-file", conf]
-        self.service = Service(name, [*program, *place, "--simulated-only", "--simulate", "fake"], directory / "log")
+        hosts = [word for one in simulated for word in ("--simulate", one)]
+        self.service = Service(name, [*program, *place, "--simulated-only", *hosts], directory / "log")
+
+    @property
+    def conf(self) -> Path:
+        """Its configuration file."""
+        return self._conf
 
     def answers(self) -> bool:
         """Whether it is up."""
