@@ -32,6 +32,7 @@ def look(
     *,
     wishes: Mapping[str, Intent] | None = None,
     known: Mapping[str, Known] | None = None,
+    left: Sequence[WantedHandle] = (),
 ) -> tuple[HostView, list[Problem]]:
     """Read the host once for all drivers. What could not be read of single functions is told beside it.
 
@@ -40,7 +41,9 @@ def look(
     functions, problems = pci.functions(root)
     parents, mdevs = mdev.parents(root), mdev.devices(root)
     held = _held(root, functions, ours)
-    view = HostView(hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {}, held)
+    view = HostView(
+        hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {}, held, left
+    )
     told = [Problem(*problem) for problem in problems]
     return view, told + list(_absent(view))
 

@@ -213,6 +213,7 @@ class Upkeep:
             self._names,
             wishes=self._intents.in_force,
             known=memory.known,
+            left=memory.leftovers,
         )
         known_problems = [*self._driver_problems, *problems]
         report = discover.report(view, self._drivers, known_problems, self.start, self._intents.told)
@@ -239,7 +240,8 @@ class Upkeep:
     def _freeze(self, work: Work, at: int) -> str:
         message = (
             f"this host has followed generation {at}, and its server is at {work.generation}: the server's database was restored from a "
-            "backup, or is another one. Nothing is prepared or removed here until a person has confirmed it"
+            "backup, or is another one. Nothing is prepared or removed here until a person has looked what is in use and said: cantle "
+            f"host confirm {self._hostname}"
         )
         self.work = None
         self._keep(msgspec.structs.replace(self.memory, frozen_at=at))

@@ -47,6 +47,7 @@ class HostView:
         somebody else and is never counted as free.
     :param wishes: what operators want of devices, by address, as far as it has been applied. It goes before ``enabled``.
     :param known: what is remembered of devices, by address.
+    :param left: units that were lent, that no lease has any more and that somebody may still hold: their names are not given to others.
     :param held: cards on vfio-pci that are not lent and that somebody has all the same, by address: who, in words.
     """
 
@@ -61,6 +62,7 @@ class HostView:
     wishes: Mapping[str, Intent] = field(default_factory=dict)
     known: Mapping[str, Known] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
+    left: Sequence[WantedHandle] = ()
 
     def known_of(self, address: str, hardware: str) -> Known:
         """What is remembered of this very card; of another one, nothing."""

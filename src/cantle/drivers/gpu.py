@@ -89,6 +89,7 @@ class GpuDriver:
             host.lent(address),
             refused,
             slices.adoptable(host, address, chosen),
+            [handle for handle in host.left if handle.device == address],
         )
 
     def _whole(self, host: HostView, function: PciFunction, offered: Mapping[str, MdevType]) -> DeviceReport:

@@ -108,6 +108,7 @@ def _parent(
         host.lent(name),
         refused,
         slices.adoptable(host, name, chosen),
+        [handle for handle in host.left if handle.device == name],
     )
 
 

@@ -29,6 +29,7 @@ class Parent:
     :param place: its part of ``attach_info``: domain, bus, device and function, or ``parent``.
     :param chosen: the type it lends.
     :param refused: why that is not the configured one, if so.
+    :param left: units of before that are not to be lent now: see :class:`cantle.drivers.driver.HostView`.
     :param adopted: uuids of free mediated devices of the chosen type that somebody else made and that are lent as they are (spec S1.3).
     """
 
@@ -43,6 +44,7 @@ class Parent:
     lent: Sequence[WantedHandle]
     refused: str | None = None
     adopted: Sequence[str] = ()
+    left: Sequence[WantedHandle] = ()
 
     @property
     def offer(self) -> MdevType | None:
@@ -181,10 +183,11 @@ def _handles(parent: Parent, total: int) -> tuple[HandleReport, ...]:
     marks = kept[:total]
     adopted = {f"{type_id}_{uuid}": uuid for uuid in parent.adopted}
     marks += [mark for mark in adopted if mark not in lent]
+    taken = {*lent, *(handle.attach_info.get("vgpu_mark", "") for handle in parent.left)}
     number = 0
     while len(marks) < total:
         mark = f"{type_id}_{number}"
-        if mark not in lent:
+        if mark not in taken:
             marks.append(mark)
         number += 1
     return tuple(
