@@ -23,11 +23,15 @@ Statement = tuple[str, Any, bool]
 
 
 class Transaction:
-    """What one transaction sent; ``writes`` when it was committed."""
+    """What one transaction sent."""
 
     def __init__(self) -> None:
         self.statements: list[Statement] = []
-        self.writes = False
+
+    @property
+    def writes(self) -> bool:
+        """Whether it is one of the writing connection's. Those that only read hold nothing but SELECT."""
+        return not all(statement.startswith("SELECT") for statement, _parameters, _many in self.statements)
 
 
 Script = list[Transaction]
@@ -53,11 +57,7 @@ def recording() -> Iterator[Script]:
         if threading.get_ident() == ours and not statement.startswith(_BEGINS):
             open_ones[id(connection)].statements.append((statement, parameters, many))
 
-    def commit(connection: Any) -> None:
-        if threading.get_ident() == ours:
-            open_ones[id(connection)].writes = True
-
-    hooks: dict[str, Callable[..., None]] = {"begin": begin, "before_cursor_execute": send, "commit": commit}
+    hooks: dict[str, Callable[..., None]] = {"begin": begin, "before_cursor_execute": send}
     for name, hook in hooks.items():
         event.listen(Engine, name, hook)
     try:
@@ -102,10 +102,7 @@ class Replayer:
             if cursor.description is not None:
                 cursor.fetchall()
         cursor.close()
-        if transaction.writes:
-            connection.commit()
-        else:
-            connection.rollback()
+        connection.commit()
         self._idle[transaction.writes].put(connection)
 
     def _connect(self, *, writes: bool) -> Any:

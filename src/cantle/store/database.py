@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import threading
 import time
@@ -82,8 +83,8 @@ class Database:
 
         :raises Unavailable: ``database-away``, ``database-cannot-open``, ``database-corrupt``, ``database-io-error``, …
         """
-        with self._translating(), self._reader.connect() as connection:
-            connection.begin()  # ended by a rollback, as the connection is given back
+        # Ended by COMMIT though nothing was written: after a ROLLBACK, psycopg forgets which statements PostgreSQL has prepared.
+        with self._translating(), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
@@ -183,8 +184,11 @@ class Database:
 
     @property
     def is_missing(self) -> bool:
-        """Whether SQLite's file has yet to be made, in a directory that is there. To look into it would make an empty one."""
-        return self.dialect == "sqlite" and Path(self.where).parent.is_dir() and not Path(self.where).exists()
+        """Whether SQLite's file is not there and could be made: to look into it would make an empty one."""
+        if self.dialect != "sqlite":
+            return False
+        file = Path(self.where)
+        return not file.exists() and os.access(file.parent, os.W_OK | os.X_OK, effective_ids=True)
 
     def check_schema(self) -> None:
         """Make sure that the database answers with the schema this version needs. Without Alembic, whose import costs as much memory

@@ -129,6 +129,15 @@ def test_somebody_who_was_quicker_makes_the_whole_work_be_done_again(postgres: D
     assert tries == [0, 1, 2]
 
 
+def test_postgresql_keeps_its_plan_of_a_statement_that_is_read_again_and_again(postgres: Database) -> None:
+    for _ in range(8):  # the driver has it prepared at the sixth time
+        with postgres.read() as connection:
+            NAMED.all(connection, {"names": ["a"], "ago": 0.0})
+    with postgres.read() as connection:
+        kept = connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements").scalars().all()
+    assert any("hosts.hostname IN" in statement for statement in kept)
+
+
 def test_a_connection_that_broke_is_not_used_again(postgres: Database) -> None:
     def look_on_a_connection_that_is_ended(connection: Connection) -> None:
         number = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar_one()
