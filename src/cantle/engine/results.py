@@ -67,7 +67,8 @@ class _Changes:
 def accept_results(db: Database, hostname: str, results: Results) -> None:
     """Take in what became of units. A result that is older than the claim it speaks of, or that no longer fits, is passed over.
 
-    - ``ready`` for a unit that is wanted: its ARQ is Bound.
+    - ``ready`` for a unit that is wanted: its ARQ is Bound. With a code and a message for one that is Bound already they are shown on the
+      ARQ, such as that its guest has gone: the loan stands.
     - ``failed`` for one that is being bound: BindFailed with the reason, and the unit is to be taken back. For one that is Bound already
       (after a reboot, say) the loan stands, the reason is shown on the ARQ, and the agent goes on trying: absence ends no lease.
     - ``failed`` for one to be taken back: it stays claimed with the reason; an ARQ that is still Unbound becomes UnbindFailed.
@@ -133,8 +134,10 @@ def _one(changes: _Changes, row: Record, result: HandleResult) -> None:
 
 def _of_wanted(changes: _Changes, row: Record, result: HandleResult) -> None:
     if result.outcome == Outcome.READY:
-        if row.state == ArqState.BIND_STARTED or (row.state == ArqState.BOUND and row.arq_reason_code is not None):
+        if row.state == ArqState.BIND_STARTED:
             changes.settle(row, ArqState.BOUND)
+        elif row.state == ArqState.BOUND and row.arq_reason_code != result.code:
+            changes.settle(row, ArqState.BOUND, result if result.code is not None else None)
     elif result.outcome == Outcome.FAILED:
         if row.state == ArqState.BIND_STARTED:
             changes.settle(row, ArqState.BIND_FAILED, result)

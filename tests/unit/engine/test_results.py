@@ -74,6 +74,27 @@ def test_a_bound_unit_that_fails_later_stays_lent_with_the_reason_until_it_is_re
     assert get_arq(db, ALICE, arq.uuid).reason_code is None
 
 
+def test_what_is_said_of_a_unit_that_is_ready_is_shown_on_its_request_and_the_loan_stands(
+    db: Database, host: Host
+) -> None:
+    arq = started(db)
+    host.obey()
+    (unit,) = current_work(db, "compute-1").wanted
+
+    def say(code: str | None, message: str | None) -> Arq:
+        said = HandleResult(unit.uuid, Outcome.READY, code, message)
+        accept_results(db, "compute-1", Results(host.start, current_work(db, "compute-1").generation, (said,)))
+        return get_arq(db, ALICE, arq.uuid)
+
+    gone = say("guest-gone", "the guest vm1 is gone")
+    assert (gone.state, gone.reason_code, gone.reason) == (ArqState.BOUND, "guest-gone", "the guest vm1 is gone")
+    lost = say("unit-not-in-guest", "vm1 is back without it")
+    assert (lost.state, lost.reason_code) == (ArqState.BOUND, "unit-not-in-guest")
+    assert capacity_of(db).free == 1
+    well = say(None, None)
+    assert (well.state, well.reason_code, well.reason) == (ArqState.BOUND, None, None)
+
+
 def test_a_unit_that_cannot_be_taken_back_is_dirty_and_its_request_says_so_until_it_is(
     db: Database, host: Host
 ) -> None:
