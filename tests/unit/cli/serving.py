@@ -79,18 +79,18 @@ def clean(extra: Mapping[str, str]) -> dict[str, str]:
     return {**{key: value for key, value in os.environ.items() if not key.startswith("CANTLE_")}, **extra}
 
 
-def serve_command(place: Path, *more: str) -> list[str]:
+def serve_command(place: Path, *more: str, host: str = "t4") -> list[str]:
     """The command line of a server with a simulated host and state below ``place``, on any free port."""
     config = place / "cantle.conf"
     config.write_text(CONFIG, encoding="utf-8")
-    command = [*CANTLE, "serve", "--simulate", "t4", "--simulated-only", "--listen", "127.0.0.1:0"]
+    command = [*CANTLE, "serve", "--simulate", host, "--simulated-only", "--listen", "127.0.0.1:0"]
     return [*command, "--state-dir", str(place / "state"), "--config-file", str(config), *more]
 
 
 @contextmanager
-def serving(place: Path, *more: str, **environment: str) -> Iterator[Serving]:
-    """A server that is ready, until the block ends."""
-    command = serve_command(place, *more)
+def serving(place: Path, *more: str, host: str = "t4", **environment: str) -> Iterator[Serving]:
+    """A server that is ready, until the block ends. ``host`` is the simulated one's name or description."""
+    command = serve_command(place, *more, host=host)
     with (
         (place / "serve.log").open("a") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=clean(environment)) as process,
