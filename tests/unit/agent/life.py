@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.unit.agent.service import M40, SEED, T4
+from tests.unit.drivers.hosts import M40, SEED, T4
 
 from cantle import simulate
 from cantle.agent.upkeep import Upkeep

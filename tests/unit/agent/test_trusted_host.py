@@ -11,8 +11,10 @@ import pytest
 from tests.unit.agent.service import M40, T4, Service, running, until
 from tests.unit.agent.test_end_to_end import handle, kernel_files
 from tests.unit.agent.test_hard_times import fill, make_room
+from tests.unit.attach.test_domains import VM, put, status, xml
 
 from cantle import simulate
+from cantle.attach.libvirt import hostdev_xml
 from cantle.engine.host import confirm, list_hosts
 from cantle.engine.lease import create_lease, get_lease, release_lease
 from cantle.errors import CantleError, Conflict
@@ -122,6 +124,22 @@ def test_a_server_that_was_away_for_an_hour_finds_all_as_it_should_be_and_the_ho
         assert get_lease(service.db, LOCAL_ADMIN, kept.uuid).state is LeaseState.ACTIVE
         until(lambda: "server-was-away" in conditions(service))
         assert "the server did not answer for " in conditions(service)["server-was-away"]
+
+
+def test_a_guest_that_has_gone_is_said_at_its_lease_which_stands(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path
+) -> None:
+    with running(service, t4, tmp_path / "agent", rescan=0.3):
+        lease = service.borrow("slice")
+        devices = hostdev_xml("MDEV", {}, handle(lease))
+        put(Path(t4.path), "run/libvirt/qemu/vm1.xml", status(xml(devices=devices)))
+        until(lambda: VM in (tmp_path / "agent" / "desired.json").read_text())
+        Path(t4.path, "run/libvirt/qemu/vm1.xml").unlink()
+        until(lambda: get_lease(service.db, LOCAL_ADMIN, lease.uuid).arqs[0].reason_code == "guest-gone")
+        assert get_lease(service.db, LOCAL_ADMIN, lease.uuid).state is LeaseState.ACTIVE
+        assert uuids(t4) == {handle(lease)}
+        put(Path(t4.path), "run/libvirt/qemu/vm1.xml", status(xml(devices=devices)))
+        until(lambda: get_lease(service.db, LOCAL_ADMIN, lease.uuid).arqs[0].reason_code is None)
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
