@@ -20,6 +20,7 @@ from cantle.api.v1 import (
     lease,
     plan,
     profile,
+    room,
     token,
 )
 from cantle.api.v1 import deployable as v1_deployable
@@ -145,6 +146,8 @@ OURS = (
           answer=v1_deployable.Shape, says="Show a deployable with its resource class, traits and units."),
     Route("GET", "/v1/capacity", "cantle:capacity:get_all", capacity.list_all,
           query=capacity.CapacityQuery, answer=capacity.Listed, says="Show what is free where."),
+    Route("GET", "/v1/capacity/profiles", "cantle:capacity:get_all", room.list_all,
+          query=room.RoomQuery, answer=room.Listed, says="Show how many more of each profile and flavor fit now."),
     Route("GET", "/v1/profiles", "cyborg:device_profile:get_all", profile.list_all,
           query=profile.ProfileQuery, answer=profile.Listed, says="List device profiles."),
     Route("POST", "/v1/profiles", "cyborg:device_profile:create", profile.create,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from cantle.cli.client import connect
 from cantle.cli.output import fields, list_options, print_rows
 
 COLUMNS = ("hostname", "device_address", "resource_class", "total", "used", "free", "reason")
+ROOM = ("name",)
 WIDE = ("deployable_uuid", *COLUMNS[:-1], "in_service", "traits", "reason")
 
 
@@ -15,12 +18,16 @@ WIDE = ("deployable_uuid", *COLUMNS[:-1], "in_service", "traits", "reason")
 @click.option("--host", help="Only this host.")
 @click.option("--class", "resource_class", metavar="CLASS", help="Only this resource class, for example VGPU.")
 @click.option("--free", is_flag=True, help="Only where something is free.")
+@click.option("--profiles", is_flag=True, help="How many more of each profile and flavor fit now.")
+@click.option("--per-host", is_flag=True, help="With --profiles: on each host.")
 @list_options
 def capacity(
     *,
     host: str | None,
     resource_class: str | None,
     free: bool,
+    profiles: bool,
+    per_host: bool,
     fmt: str,
     chosen: tuple[str, ...],
     order: str | None,
@@ -36,8 +43,26 @@ def capacity(
       cantle capacity --host gpu1 -o wide
       cantle capacity --class VGPU --sort free:desc --limit 3
       cantle capacity --free -c resource_class -c free -o value
+      cantle capacity --profiles
+      cantle capacity --profiles --per-host --host gpu1
     """
+    if profiles:
+        rows = _room(connect().get("/v1/capacity/profiles", {"hostname": host})["profiles"], per_host=per_host)
+        columns = (*ROOM, "hostname", "fits") if per_host else (*ROOM, "fits", "hosts", "problem")
+        print_rows(rows, columns, fmt, chosen=chosen, order=order, most=most, empty="No profiles and no flavors.")
+        return
     query = {"hostname": host, "resource_class": resource_class, "fields": fields(fmt, chosen, COLUMNS, WIDE, order)}
-    rows = (row for row in connect().pages("/v1/capacity", "capacity", query) if row["free"] > 0 or not free)
+    found = (row for row in connect().pages("/v1/capacity", "capacity", query) if row["free"] > 0 or not free)
     empty = "Nothing can be lent yet. 'cantle device list' says why."
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
+    print_rows(found, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
+
+
+def _room(profiles: list[dict[str, Any]], *, per_host: bool) -> list[dict[str, Any]]:
+    """A row for each profile, or for each and each host that has room for it."""
+    if not per_host:
+        return [{**row, "hosts": len(row["by_host"])} for row in profiles]
+    return [
+        {"name": row["name"], "hostname": host, "fits": fits}
+        for row in profiles
+        for host, fits in row["by_host"].items()
+    ]

@@ -52,7 +52,7 @@ def by_name(connection: Connection, name: str, count: int, aliases: Aliases) -> 
     if not rows:
         raise NotFound("profile-not-found", f"There is no device profile or flavor {name!r}.", ref=name)
     kinds = tuple(load(row.digest, row.facts) for row in rows if row.digest is not None)
-    return Asked(name, _times(_once(connection, rows[0], aliases), name, count), kinds, rows[0].id)
+    return Asked(name, _times(once(connection, rows[0], aliases), name, count), kinds, rows[0].id)
 
 
 def by_extra_specs(connection: Connection, specs: Mapping[str, str], count: int, aliases: Aliases) -> Asked:
@@ -153,7 +153,12 @@ def _ways(need: stock.Need) -> tuple[bool, ...]:
     return (False, True) if len(need.kinds) > 1 and need.units > 1 else (False,)
 
 
-def _once(connection: Connection, row: Record, aliases: Aliases) -> Request:
+def once(connection: Connection, row: Record, aliases: Aliases) -> Request:
+    """The request of a profile or flavor, asked for once. The row has its groups and extra_specs.
+
+    :raises NotFound: as `of_extra_specs`.
+    :raises BadRequest: as `of_extra_specs`.
+    """
     if row.extra_specs is None:
         return request.of_profile(row.groups)
     return of_extra_specs(connection, row.extra_specs, aliases)
