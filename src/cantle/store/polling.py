@@ -1,4 +1,5 @@
-"""MariaDB has no wake-ups: one thread per process looks for all who wait in it, often while anything is being bound, else now and then.
+"""MariaDB has no wake-ups: one thread per process looks for all who wait in it. While anything is being bound, and a little longer, for
+the next bind of a boot or of a burst comes soon, it looks often at the hosts of open binds; at all hosts that are waited for now and then.
 
 What it compares are the generations of hosts as they are, never "what came after number n": a transaction that takes a lower number may
 be committed later, and would be missed.
@@ -8,31 +9,39 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from sqlalchemy import Connection, bindparam, exists, func, select
+from sqlalchemy import Connection, bindparam, func, select
 
 from cantle.errors import CantleError
 from cantle.store.faults import LookAgain
-from cantle.store.tables import arqs, hosts, outbox
+from cantle.store.prepared import Prepared
+from cantle.store.tables import arqs, claims, hosts, outbox
 from cantle.store.wakeups import Wakeups
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between looks while a bind is on the way somewhere, and otherwise.
+#: Seconds between looks while a bind is on the way somewhere, and until so long after; otherwise, and between looks at all hosts.
 BUSY_S = 0.01
+LINGER_S = 1.0
 IDLE_S = 0.25
 #: After a failure of the database.
 AWAY_S = 2.0
 
 _HOST = "host/"
-_GENERATIONS = select(hosts.c.hostname, hosts.c.generation).where(
-    hosts.c.hostname.in_(bindparam("names", expanding=True))
+_GENERATIONS = Prepared(
+    select(hosts.c.hostname, hosts.c.generation).where(hosts.c.hostname.in_(bindparam("names", expanding=True))),
+    lists=("names",),
 )
-_BUSY = select(
-    exists(select(arqs.c.id).where(arqs.c.deadline.is_not(None))), select(func.max(outbox.c.id)).scalar_subquery()
+_BINDING = Prepared(
+    select(hosts.c.hostname, hosts.c.generation)
+    .select_from(arqs.join(claims, claims.c.arq_id == arqs.c.id).join(hosts, hosts.c.id == claims.c.host_id))
+    .where(arqs.c.deadline.is_not(None))
+    .distinct()
 )
+_LAST_EVENT = Prepared(select(func.max(outbox.c.id).label("number")))
 
 
 class Polling:
@@ -64,30 +73,41 @@ class Polling:
             self._thread = None
 
     def _run(self, wakeups: Wakeups) -> None:
-        pause = 0.0
+        pause = all_at = idle_at = 0.0
         while not self._stop.wait(pause):
+            now = time.monotonic()
             try:
-                pause = BUSY_S if self.look(wakeups) else IDLE_S
+                if self.look(wakeups, at_all=now >= all_at):
+                    idle_at = now + LINGER_S
+                if now >= all_at:
+                    all_at = now + IDLE_S
+                pause = BUSY_S if now < idle_at else IDLE_S
                 wakeups.covered = (_HOST,)
             except (CantleError, LookAgain) as error:
                 LOG.warning("wake-ups of other processes are not seen for now: %s", error)
                 wakeups.covered = ()
                 pause = AWAY_S
 
-    def look(self, wakeups: Wakeups) -> bool:
+    def look(self, wakeups: Wakeups, *, at_all: bool = True) -> bool:
         """Look once and ring whom it concerns; whether a bind is on the way.
 
+        :param at_all: at all hosts that are waited for, not only at those of open binds.
         :raises Unavailable: the database is away.
         """
         names = [topic.removeprefix(_HOST) for topic in wakeups.waited_for(_HOST)]
         with self._read() as connection:
-            busy, last_event = connection.execute(_BUSY).one()
-            now = {row.hostname: row.generation for row in connection.execute(_GENERATIONS, {"names": names})}
+            last_event = _LAST_EVENT.first(connection, {}).number
+            rows = _BINDING.all(connection, {})
+            busy = bool(rows)
+            if at_all and names:
+                rows += _GENERATIONS.all(connection, {"names": names})
+        now = {row.hostname: row.generation for row in rows}
         topics = [_HOST + name for name, number in now.items() if self._generations.get(name) != number]
         if last_event != self._last_event:
             topics += wakeups.waited_for("outbox/")
         if busy:
             topics += wakeups.waited_for("lease/")
-        self._generations, self._last_event = now, last_event
+        self._generations = now if at_all else {**self._generations, **now}
+        self._last_event = last_event
         wakeups.signal(topics)
-        return bool(busy)
+        return busy

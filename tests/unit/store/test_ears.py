@@ -152,10 +152,14 @@ def test_a_poll_rings_hosts_whose_generation_changed_and_waiting_leases_while_a_
         assert not agent.wait(0)
         (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
         bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", capacity_of(db).rp_uuid, str(uuid4()))])
-        assert polling.look(wakeups), "a bind is on the way"
+        with db.statements() as sent:
+            assert polling.look(wakeups, at_all=False), "a bind is on the way"
+        assert len(sent) == 2
         assert agent.wait(0)
         assert client.wait(0)
         assert not other.wait(0)
+        polling.look(wakeups, at_all=False)
+        assert not agent.wait(0), "nothing has changed since"
         host.obey()
         assert not polling.look(wakeups)
         assert not client.wait(0)
