@@ -10,7 +10,7 @@ from typing import Any
 from cantle.model import arq, intent, lease
 from cantle.model.arq import BINDABLE, RESOLVED, TRANSITIONS, ArqState
 from cantle.model.intent import IntentState
-from cantle.model.lease import LeaseState
+from cantle.model.lease import LeaseState, OnExpiry, Stage
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "states.md"
@@ -60,11 +60,27 @@ Without Nova, and for requests of a lease, BindFailed is shown at once.
 
 ## Leases
 
-A lease has no state of its own. It is read off its requests and claims.
+A lease has no state of its own. It is read off its requests and claims ([leases.md](leases.md)).
+
+```mermaid
+{lease_diagram()}
+```
 
 | state | what is true in it, and who leaves it |
 |---|---|
 {_rows(LeaseState, sentences(Path(lease.__file__), "LeaseState"), lambda _state: "")}
+
+A unit that is being taken back is in one of three stages. It can be lent again when it is in none of them.
+
+| stage | what is true in it, and who leaves it |
+|---|---|
+{_rows(Stage, sentences(Path(lease.__file__), "Stage"), lambda _state: "")}
+
+What happens when the time of a lease is over:
+
+| on_expiry | what it means |
+|---|---|
+{_rows(OnExpiry, sentences(Path(lease.__file__), "OnExpiry"), lambda _state: "")}
 
 ## Intents
 
@@ -85,6 +101,14 @@ def diagram() -> str:
         if before is not ArqState.DELETING:
             lines.append(f"    {before} --> [*]: delete")
     return "\n".join(lines)
+
+
+def lease_diagram() -> str:
+    """How a lease goes, and by what."""
+    lines = ["stateDiagram-v2", f"    [*] --> {LeaseState.PENDING}: create"]
+    for before, moves in lease.TRANSITIONS.items():
+        lines += [f"    {before} --> {after}: {why}" for after, why in moves.items()]
+    return "\n".join([*lines, f"    {LeaseState.RELEASED} --> [*]"])
 
 
 def sentences(module: Path, name: str) -> dict[str, str]:

@@ -25,6 +25,7 @@ LONGEST_REASON = 1000
 _OF_LEASE = {
     LeaseState.ACTIVE: EventType.LEASE_ACTIVE,
     LeaseState.FAILED: EventType.LEASE_FAILED,
+    LeaseState.QUARANTINED: EventType.LEASE_QUARANTINED,
     LeaseState.RELEASED: EventType.LEASE_RELEASED,
 }
 
@@ -96,11 +97,11 @@ def leases_changed(connection: Connection, before: Mapping[str, Lease], moment: 
     _post(connection, Channel.WEBHOOK, rows)
 
 
-def lease_expired(connection: Connection, uuid: str, moment: dt.datetime) -> None:
-    """Tell that the time of a lease is over."""
+def lease_told(connection: Connection, kind: EventType, uuid: str, moment: dt.datetime) -> None:
+    """Tell something of a lease that is no change of its state: that it ends soon, or that its time is over."""
     if outlets(connection).webhook:
         for lease in lease_store.by_uuids(connection, [uuid]).values():
-            row = _webhook(EventType.LEASE_EXPIRED, uuid, _lease_data(lease), moment)
+            row = _webhook(kind, uuid, _lease_data(lease), moment)
             _post(connection, Channel.WEBHOOK, [row])
 
 
@@ -147,8 +148,10 @@ def _lease_data(lease: Lease) -> dict[str, Any]:
         "owner": lease.owner,
         "workload": lease.workload,
         "hostname": lease.hostname,
+        "expires_at": lease.expires_at,
+        "on_expiry": lease.on_expiry,
         "reason_code": failed.reason_code if failed is not None else None,
-        "reason": _cut(failed.reason) if failed is not None else None,
+        "reason": _cut(failed.reason if failed is not None else " ".join(lease.reasons) or None),
     }
 
 

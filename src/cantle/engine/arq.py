@@ -137,7 +137,7 @@ def delete_arqs(db: Database, who: Identity, wanted: Sequence[str]) -> None:
         rows = [row for row in found if sees(who, row.project_id, row.instance_uuid)]
         if any(row.instance_uuid is not None for row in rows):
             need_service(who)
-        _delete(connection, rows)
+        _delete(connection, rows, who)
         return [text for uuid, text in spelled.items() if uuid not in {row.uuid for row in rows}]
 
     missing = db.run(work)
@@ -157,15 +157,15 @@ def delete_arqs_of_instance(db: Database, who: Identity, instance: str) -> None:
 
     def work(connection: Connection) -> None:
         host.lock_of_instance(connection, wanted)
-        _delete(connection, store.to_part_of_instance(connection, wanted))
+        _delete(connection, store.to_part_of_instance(connection, wanted), who)
 
     db.run(work)
     audit.note(who, "arq.delete_of_instance", wanted)
 
 
-def _delete(connection: Connection, rows: Sequence[Record]) -> None:
+def _delete(connection: Connection, rows: Sequence[Record], who: Identity) -> None:
     refuse_lent(rows)
-    take_back(connection, rows, now())
+    take_back(connection, rows, now(), who)
     if rows:
         store.remove(connection, [row.id for row in rows])
 

@@ -71,7 +71,7 @@ def bind(db: Database, who: Identity, binds: Sequence[Bind]) -> None:
         todo = {uuid: one for uuid, one in asked.items() if _must_bind(who, one, arqs.get(uuid))}
         _refuse_strangers(todo, arqs)
         if todo:
-            _claim(connection, todo, arqs, owners)
+            _claim(connection, who, todo, arqs, owners)
         others = [arqs[uuid] for uuid in asked if uuid not in todo]
         announce.bound_already(connection, [row for row in others if row.state == ArqState.BOUND])
 
@@ -103,7 +103,7 @@ def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
         refuse_lent(rows)
         moving = [row for row in rows if row.state != ArqState.UNBOUND]
         moment = now()
-        take_back(connection, moving, moment)
+        take_back(connection, moving, moment, who)
         if moving:
             store.part(connection, [row.id for row in moving], moment)
 
@@ -169,19 +169,26 @@ def _refuse_strangers(todo: Mapping[str, Bind], arqs: Mapping[str, Record]) -> N
 
 
 def _claim(
-    connection: Connection, todo: Mapping[str, Bind], arqs: Mapping[str, Record], owners: Mapping[str, str]
+    connection: Connection,
+    who: Identity,
+    todo: Mapping[str, Bind],
+    arqs: Mapping[str, Record],
+    owners: Mapping[str, str],
 ) -> None:
     chosen = _chosen(connection, todo, arqs)
     moment = now()
+    starts = [_start(one, arqs[one.arq_uuid], owners, moment) for one in todo.values()]
+    projects = {one["arq_id"]: one["to_project"] for one in starts}
+    asker = {"lease": None, "now": moment, "by": who.user_id, "request": who.request_id or None}
     takes = [
-        {"arq": arqs[uuid].id, "lease": None, "deployable_id": row.id, "now": moment} for uuid, row in chosen.items()
+        {"arq": arqs[uuid].id, "deployable_id": row.id, "project": projects[arqs[uuid].id], **asker}
+        for uuid, row in chosen.items()
     ]
     if claim.take(connection, takes) < len(takes):
         if any(row.rp_uuid != todo[uuid].device_rp_uuid for uuid, row in chosen.items()):
             raise LookAgain  # of a pool, what was free when we chose: another unit may be
         names = ", ".join(sorted({row.name for row in chosen.values()}))
         raise NoCapacity("no-free-handle", f"{names}: not enough free units for {len(takes)} accelerator requests.")
-    starts = [_start(one, arqs[one.arq_uuid], owners, moment) for one in todo.values()]
     if store.start(connection, starts) < len(starts):
         raise LookAgain
     _set_owners(connection, todo, owners)

@@ -10,16 +10,17 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, choice, explain, idempotency
+from cantle.engine import announce, audit, choice, explain, idempotency, quota
 from cantle.engine.access import project_filter, sees
 from cantle.engine.choice import Asked
 from cantle.engine.clock import BIND_SECONDS, now
-from cantle.errors import BadRequest, NotFound
+from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.arq import Arq, ArqState
+from cantle.model.audit import Thing
 from cantle.model.identity import Identity
-from cantle.model.lease import Lease, LeaseState
+from cantle.model.lease import SETTLED, Lease, LeaseState, OnExpiry
 from cantle.model.page import Page
 from cantle.model.profile import MAX_UNITS
 from cantle.scheduling.choose import Choice
@@ -31,9 +32,6 @@ from cantle.store.faults import LookAgain
 from cantle.store.types import Record
 from cantle.store.wakeups import Patience
 
-#: States in which nothing more happens by itself.
-SETTLED = frozenset({LeaseState.ACTIVE, LeaseState.FAILED, LeaseState.RELEASED})
-
 
 def create_lease(
     db: Database,
@@ -44,6 +42,7 @@ def create_lease(
     count: int = 1,
     workload: str = "",
     expires_at: dt.datetime | None = None,
+    on_expiry: OnExpiry = OnExpiry.DETACH,
     nodes: Collection[int] = (),
     aliases: Aliases = NO_ALIASES,
     once: idempotency.Once[Lease] | None = None,
@@ -52,23 +51,27 @@ def create_lease(
 
     :param hostname: the only host that may be chosen.
     :param workload: who will use it, in the caller's words: at most 255 characters.
-    :param expires_at: when it is given back by itself; aware, in the future.
+    :param expires_at: when what ``on_expiry`` says happens by itself; aware, in the future.
     :param nodes: the guest's memory nodes; empty: cards must be near each other only, if the request says so.
     :param aliases: the PCI aliases that a flavor may name.
     :param once: see `cantle.engine.idempotency.run`, with what that raises.
     :raises BadRequest: ``bad-lease``; what a flavor's extra specs raise (`cantle.model.extra_specs.read`).
     :raises NotFound: ``profile-not-found``, ``host-not-found``.
     :raises NoCapacity: ``no-capacity``; the message says why, ``details["explanation"]`` in full.
+    :raises Conflict: ``quota-exceeded``; ``no-attachment`` for a guest that is to be stopped.
     """
-    _check(count, workload, expires_at)
+    _check(count, workload)
+    check_end(expires_at)
+    if on_expiry is OnExpiry.STOP_GUEST:
+        raise no_attachment("This lease")
 
     def work(connection: Connection) -> Lease:
         asked = choice.by_name(connection, profile_name, count, aliases)
-        found = choice.find(connection, asked, hostname=hostname, nodes=nodes)
+        found = choice.hold(connection, asked, hostname=hostname, nodes=nodes)
         if found is None:
             raise _Nothing(asked)
-        host.lock(connection, [found.host_id])
-        return lend(connection, Terms(who, asked, workload, expires_at, now()), found)
+        quota.check(connection, who.project_id, found.taken)
+        return lend(connection, Terms(who, asked, workload, expires_at, on_expiry, now()), found)
 
     try:
         lease = idempotency.run(db, work, once)
@@ -106,7 +109,7 @@ def get_lease(db: Database, who: Identity, uuid: str) -> Lease:
     with db.read() as connection:
         found = store.by_uuid(connection, uuids.canonical(uuid) or "")
     if found is None or not sees(who, found.project_id):
-        raise _missing(uuid)
+        raise lease_missing(uuid)
     return found
 
 
@@ -133,20 +136,17 @@ def release_lease(db: Database, who: Identity, uuid: str) -> Lease:
     def work(connection: Connection) -> Lease:
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
         if row is None or not sees(who, row.project_id):
-            raise _missing(uuid)
-        end(connection, row)
-        return dataclasses.replace(store.lease(row, ()), state=store.state(True, row.claimed, ()))
+            raise lease_missing(uuid)
+        end(connection, row, who)
+        return dataclasses.replace(store.lease(row, ()), state=store.given_back(row))
 
     lease = db.run(work)
     audit.note(who, "lease.release", lease.uuid)
     return lease
 
 
-def end(connection: Connection, row: Record, *, expired: bool = False) -> bool:
-    """Give a lease back within a transaction; False when it was already. ``row`` is one of `cantle.store.lease.row_by_uuid`.
-
-    :param expired: because its time is over.
-    """
+def end(connection: Connection, row: Record, who: Identity) -> bool:
+    """Give a lease back within a transaction; False when it was already. ``row`` is one of `cantle.store.lease.row_by_uuid`."""
     if row.released_at is not None:
         return False
     moment = now()
@@ -154,11 +154,10 @@ def end(connection: Connection, row: Record, *, expired: bool = False) -> bool:
     before = announce.leases_now(connection, {row.uuid})
     if not store.release(connection, row.id, moment):
         return False
-    claim.unwant_of_lease(connection, row.id, moment)
+    claim.unwant_of_lease(connection, row.id, moment, who)
     arq.remove_of_lease(connection, row.id)
     stock.refresh(connection, [row.host_id])
-    if expired:
-        announce.lease_expired(connection, row.uuid, moment)
+    audit.record(connection, who, "lease.release", thing(row))
     announce.leases_changed(connection, before, moment)
     wake(connection, host_topic(row.hostname))
     wake(connection, lease_topic(row.uuid))
@@ -179,11 +178,24 @@ def wait_lease(db: Database, who: Identity, uuid: str, *, seconds: float) -> Lea
             waiter.wait(patience.left)
 
 
-def _check(count: int, workload: str, expires_at: dt.datetime | None) -> None:
+def thing(row: Record, **facts: str | None) -> Thing:
+    """A lease as the audit log names it. ``row`` is one of `cantle.store.lease.row_by_uuid`."""
+    said = {name: text for name, text in facts.items() if text}
+    return Thing(row.project_id, row.hostname, lease_uuid=row.uuid, facts=said)
+
+
+def _check(count: int, workload: str) -> None:
     if not 1 <= count <= MAX_UNITS:
         raise BadRequest("bad-lease", f"count is {count}; give a number from 1 to {MAX_UNITS}.")
     if len(workload) > 255:
         raise BadRequest("bad-lease", f"workload is {len(workload)} characters long; at most 255 are kept.")
+
+
+def check_end(expires_at: dt.datetime | None) -> None:
+    """Refuse an end that is no time in the future.
+
+    :raises BadRequest: ``bad-lease``.
+    """
     if expires_at is None:
         return
     if expires_at.tzinfo is None:
@@ -202,6 +214,7 @@ class Terms:
     asked: Asked
     workload: str
     expires_at: dt.datetime | None
+    on_expiry: OnExpiry
     moment: dt.datetime
 
 
@@ -218,24 +231,36 @@ def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
         "workload": terms.workload,
         "created_at": terms.moment,
         "expires_at": terms.expires_at,
+        "on_expiry": terms.on_expiry,
     }
     lease_id = store.add(connection, {**values, "host_id": found.host_id})
     units = [one for one in found.taken for _ in range(one.amount)]
     rows = [_arq(terms, one) for one in units]
     started = {"lease_id": lease_id, "profile_id": terms.asked.profile_id, "seconds": BIND_SECONDS}
     numbers = arq.add_started(connection, [{**row, **started} for row in rows])
+    asker = {"project": terms.who.project_id, "by": terms.who.user_id, "request": terms.who.request_id or None}
     takes = [
-        {"arq": number, "lease": lease_id, "deployable_id": one.offer.deployable_id, "now": terms.moment}
+        {"arq": number, "lease": lease_id, "deployable_id": one.offer.deployable_id, "now": terms.moment, **asker}
         for number, one in zip(numbers, units, strict=True)
     ]
     if claim.take(connection, takes) < len(takes):
         raise LookAgain  # somebody took a unit between our look and our lock
     stock.refresh(connection, [found.host_id])
+    about = Thing(terms.who.project_id, found.hostname, lease_uuid=str(values["uuid"]), facts=_said(terms, len(units)))
+    audit.record(connection, terms.who, "lease.create", about)
     wake(connection, host_topic(found.hostname))
     made = tuple(
         Arq(id=number, lease_uuid=str(values["uuid"]), **row) for number, row in zip(numbers, rows, strict=True)
     )
     return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, arqs=made, **values)  # type: ignore[arg-type]
+
+
+def _said(terms: Terms, units: int) -> dict[str, str]:
+    """What a new lease is for, as facts."""
+    said = {"profile": terms.asked.name, "units": str(units)}
+    if terms.workload:
+        said["workload"] = terms.workload
+    return said if terms.expires_at is None else {**said, "expires_at": terms.expires_at.isoformat()}
 
 
 def _arq(terms: Terms, one: Taken) -> dict[str, Any]:
@@ -256,5 +281,14 @@ def _arq(terms: Terms, one: Taken) -> dict[str, Any]:
     }
 
 
-def _missing(uuid: str) -> NotFound:
+def no_attachment(what: str) -> Conflict:
+    """The refusal to stop a guest that Cantle does not know."""
+    return Conflict(
+        "no-attachment",
+        f"{what} is attached to no guest by Cantle, so none can be stopped at its end: say notify or detach, or attach it.",
+    )
+
+
+def lease_missing(uuid: str) -> NotFound:
+    """The refusal of a lease that is not there, or is another project's."""
     return NotFound("lease-not-found", f"There is no lease {uuid}.", uuid=uuid)

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from cantle.errors import Conflict
 from cantle.model.arq import ArqState
+from cantle.model.identity import Identity
 from cantle.store import claim, owner
 from cantle.store.database import host_topic, wake
 from cantle.store.types import Record
@@ -27,11 +28,11 @@ def refuse_lent(rows: Sequence[Record]) -> None:
         raise Conflict("arq-of-lease", f"Part of a lease: {', '.join(lent)}. Release the lease instead.", arqs=lent)
 
 
-def take_back(connection: Connection, rows: Sequence[Record], now: dt.datetime) -> None:
+def take_back(connection: Connection, rows: Sequence[Record], now: dt.datetime, who: Identity) -> None:
     """Mark the units of these ARQs (rows of `cantle.store.arq.to_part`) as to be taken back. The host's row is locked already."""
     holding = [row for row in rows if row.state in HOLDING]
     if holding:
-        claim.unwant(connection, [row.id for row in holding], now)
+        claim.unwant(connection, [row.id for row in holding], now, who)
         for name in {row.held_on for row in holding if row.held_on is not None}:
             wake(connection, host_topic(name))
     owner.remember(

@@ -10,17 +10,19 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from cantle.engine import announce
+from cantle.engine import announce, audit, loan
 from cantle.engine.clock import now
 from cantle.engine.fence import check_protocol, check_start
 from cantle.errors import Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.arq import ArqState
+from cantle.model.audit import UNIT_CLEANING, UNIT_HELD, UNIT_QUARANTINED
+from cantle.model.lease import Stage
 from cantle.store import arq, claim, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
 from cantle.store.types import Record
-from cantle.wire.work import HandleResult, Outcome, Results
+from cantle.wire.work import Cleaning, HandleResult, Outcome, Results
 
 
 @dataclass(slots=True)
@@ -28,12 +30,14 @@ class _Changes:
     """What the results of one call change."""
 
     moment: dt.datetime
+    hostname: str
     arqs: list[dict[str, Any]] = field(default_factory=list)
     claims: list[dict[str, Any]] = field(default_factory=list)
     free: list[Record] = field(default_factory=list)
     taken_back: bool = False
     leases: set[str] = field(default_factory=set)
     settled: list[announce.Settled] = field(default_factory=list)
+    lines: list[dict[str, Any]] = field(default_factory=list)
 
     def settle(self, row: Record, to: ArqState, result: HandleResult | None = None) -> None:
         """The ARQ of a claim goes to another state, with the result's reason if there is one."""
@@ -50,15 +54,19 @@ class _Changes:
         )
         if row.state == ArqState.BIND_STARTED:
             self.settled.append(announce.Settled(row, to, code, why))
+            ready = to is ArqState.BOUND
+            self.lines.append(loan.lent(row, self.hostname) if ready else loan.failed(row, self.hostname, code, why))
 
-    def note(self, row: Record, *, wanted: bool, result: HandleResult) -> None:
-        """A claim carries the reason of a failure."""
+    def note(self, row: Record, *, wanted: bool, result: HandleResult, stage: Stage | None = None) -> None:
+        """A claim carries the reason of a failure, and how far the host is with the unit."""
+        code = result.code if stage is Stage.CLEANING else result.code or "step-failed"
         self.claims.append(
             {
                 "claim_id": row.id,
                 "is_wanted": wanted,
-                "code": result.code or "step-failed",
+                "code": code,
                 "why": result.message,
+                "to_stage": stage,
                 "now": self.moment,
             }
         )
@@ -72,6 +80,8 @@ def accept_results(db: Database, hostname: str, results: Results) -> None:
     - ``failed`` for one that is being bound: BindFailed with the reason, and the unit is to be taken back. For one that is Bound already
       (after a reboot, say) the loan stands, the reason is shown on the ARQ, and the agent goes on trying: absence ends no lease.
     - ``failed`` for one to be taken back: it stays claimed with the reason; an ARQ that is still Unbound becomes UnbindFailed.
+    - ``cleaning`` for one to be taken back: nobody holds it, it stays claimed until it is clean; ``quarantined``: until it is clean after
+      all, or a person takes it as it is.
     - ``absent`` for one to be taken back: nobody holds it, it can be lent again.
 
     :raises NotFound: ``host-not-found``.
@@ -89,7 +99,7 @@ def accept_results(db: Database, hostname: str, results: Results) -> None:
                 "report-first",
                 f"The agent of {hostname} has not sent an inventory since its start; it does that first.",
             )
-        _apply(connection, row, _changes(connection, row.id, _believed(row, results)))
+        _apply(connection, row, _changes(connection, row, _believed(row, results)))
 
     db.run(work)
 
@@ -102,10 +112,10 @@ def _believed(host: Record, results: Results) -> Results:
     return msgspec.structs.replace(results, results=kept)
 
 
-def _changes(connection: Connection, host_id: int, results: Results) -> _Changes:
+def _changes(connection: Connection, reporter: Record, results: Results) -> _Changes:
     by_uuid = {uuid: _plain(one) for one in results.results if (uuid := uuids.canonical(one.uuid)) is not None}
-    changes = _Changes(now())
-    for uuid, row in claim.of_handles(connection, host_id, sorted(by_uuid)).items():
+    changes = _Changes(now(), reporter.hostname)
+    for uuid, row in claim.of_handles(connection, reporter.id, sorted(by_uuid)).items():
         if results.generation < row.generation:
             continue
         _one(changes, row, by_uuid[uuid])
@@ -119,6 +129,8 @@ def _plain(result: HandleResult) -> HandleResult:
         result,
         code=code and code.replace("\0", "")[:64],
         message=message and message.replace("\0", "")[:4000],
+        cleaning=result.cleaning
+        and Cleaning(result.cleaning.method.replace("\0", "")[:64], result.cleaning.done.replace("\0", "")),
     )
 
 
@@ -150,13 +162,33 @@ def _of_wanted(changes: _Changes, row: Record, result: HandleResult) -> None:
 def _of_unwanted(changes: _Changes, row: Record, result: HandleResult) -> None:
     if result.outcome == Outcome.ABSENT:
         changes.free.append(row)
+        changes.lines.append(loan.returned(row, changes.hostname, _cleaned(result)))
         if row.state == ArqState.UNBIND_FAILED:
             changes.settle(row, ArqState.UNBOUND)
-    elif result.outcome == Outcome.FAILED:
-        if row.reason_code != (result.code or "step-failed"):
-            changes.note(row, wanted=False, result=result)
-        if row.state == ArqState.UNBOUND:
-            changes.settle(row, ArqState.UNBIND_FAILED, result)
+    elif result.outcome == Outcome.CLEANING:
+        if row.stage != Stage.CLEANING:
+            changes.note(row, wanted=False, result=result, stage=Stage.CLEANING)
+            changes.lines.append(loan.ending(row, changes.hostname, UNIT_CLEANING))
+    elif result.outcome in (Outcome.FAILED, Outcome.QUARANTINED):
+        _not_back(changes, row, result)
+
+
+def _not_back(changes: _Changes, row: Record, result: HandleResult) -> None:
+    """A unit that is still held, or could not be cleaned. Said once in the audit log, until it is for another reason."""
+    stage = Stage.QUARANTINED if result.outcome == Outcome.QUARANTINED else None
+    code = result.code or "step-failed"
+    if (row.stage, row.reason_code, row.reason) != (stage, code, result.message):
+        changes.note(row, wanted=False, result=result, stage=stage)
+    if (row.stage, row.reason_code) != (stage, code):
+        action = UNIT_QUARANTINED if stage else UNIT_HELD
+        changes.lines.append(loan.ending(row, changes.hostname, action, code, result.message))
+    if row.state == ArqState.UNBOUND:
+        changes.settle(row, ArqState.UNBIND_FAILED, result)
+
+
+def _cleaned(result: HandleResult) -> dict[str, str]:
+    """What was done to a unit that is back, as facts."""
+    return {} if result.cleaning is None else {"cleaning": result.cleaning.method, "done": result.cleaning.done}
 
 
 def _gone(free: Sequence[Record]) -> list[int]:
@@ -189,6 +221,7 @@ def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
             # Only a report that is read in full says how many units there are now.
             claim.remove_handles(connection, gone)
             host.change(connection, row.id, digest=None)
+    audit.record_all(connection, changes.lines)
     announce.leases_changed(connection, before, changes.moment)
     for uuid in changes.leases:
         wake(connection, lease_topic(uuid))

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from cantle.engine import announce
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.model.arq import ArqState
+from cantle.model.identity import KEEPER
 from cantle.store import arq, claim, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.types import Record
@@ -33,7 +34,7 @@ def _end(db: Database, row: Record) -> bool:
         announced = announce.announced_s(connection, failed)
         if not arq.expire(connection, row.arq_id, CODE, why, moment, announced=announced):
             return False
-        claim.unwant(connection, [row.arq_id], moment)
+        claim.unwant(connection, [row.arq_id], moment, KEEPER)
         announce.arqs_settled(connection, [failed], moment)
         announce.leases_changed(connection, leases, moment)
         wake(connection, host_topic(row.held_on))

@@ -1,24 +1,34 @@
-"""Leases whose time is over are given back."""
+"""Leases that are about to end are announced; those whose time is over end as they say (`cantle.model.lease.OnExpiry`)."""
 
 from __future__ import annotations
 
+from functools import partial
+
 from sqlalchemy import Connection
 
-from cantle.engine.lease import end
+from cantle.engine import expiry
 from cantle.store import lease
 from cantle.store.database import Database
 
+#: A lease is announced so long before it ends, or as soon as it has less time left.
+WARNING_S = 600.0
 
-def sweep(db: Database, most: int = 100) -> int:
-    """Give back expired leases, at most that many; how many this process gave back. Safe beside other keepers."""
+
+def sweep(db: Database, most: int = 100, *, warning: float = WARNING_S) -> int:
+    """Announce leases that end within ``warning`` seconds, then end those whose time is over, at most so many of each; how many this
+    process ended. Safe beside other keepers: each is announced once and ended once. None ends that was not announced."""
     with db.read() as connection:
-        uuids = lease.expired(connection, most)
-    return sum(_end(db, uuid) for uuid in uuids)
+        ending = lease.ending(connection, warning, most)
+    for uuid in ending:
+        db.run(partial(_warn, uuid))
+    with db.read() as connection:
+        over = lease.expired(connection, most)
+    return sum(db.run(partial(_expire, uuid)) for uuid in over)
 
 
-def _end(db: Database, uuid: str) -> bool:
-    def work(connection: Connection) -> bool:
-        row = lease.row_by_uuid(connection, uuid)
-        return row is not None and end(connection, row, expired=True)
+def _warn(uuid: str, connection: Connection) -> bool:
+    return expiry.warn(connection, uuid)
 
-    return db.run(work)
+
+def _expire(uuid: str, connection: Connection) -> bool:
+    return expiry.expire(connection, uuid)

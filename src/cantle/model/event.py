@@ -29,8 +29,12 @@ class EventType(StrEnum):
     """All units of a lease are ready."""
     LEASE_FAILED = "lease.failed"
     """A unit of a lease could not be made ready."""
+    LEASE_EXPIRING = "lease.expiring"
+    """The time of a lease is over soon; what happens then is in it (``on_expiry``)."""
     LEASE_EXPIRED = "lease.expired"
-    """The time of a lease is over; its units are being taken back."""
+    """The time of a lease is over; what it says happens now."""
+    LEASE_QUARANTINED = "lease.quarantined"
+    """A unit of a lease that was given back could not be cleaned; it is not lent again until it is, or a person says so."""
     LEASE_RELEASED = "lease.released"
     """All units of a lease are back."""
 

@@ -35,5 +35,8 @@ class Identity:
 #: The project of whoever has none of his own, where there is no Keystone.
 LOCAL_PROJECT = "00000000-0000-0000-0000-000000000000"
 
+#: What happens without anybody asking.
+KEEPER = Identity("keeper", None)
+
 #: The caller behind ``auth = none`` on loopback: an administrator who also speaks for the compute service.
 LOCAL_ADMIN = Identity("local", LOCAL_PROJECT, frozenset({"admin", "manager", "member", "reader", "service"}), True)

@@ -8,20 +8,35 @@ from typing import Any
 
 from sqlalchemy import Connection, bindparam, delete, insert, literal, select, update
 
+from cantle.model.identity import Identity
 from cantle.store.arq import OF_EVENT
 from cantle.store.deployable import FREE, USED
 from cantle.store.prepared import Prepared
 from cantle.store.service import FOLLOWED, OPEN, with_intents
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
-from cantle.store.types import Record, RowId, UtcTime
+from cantle.store.types import Record, RowId, UtcTime, database_now, name
 
 _taken = claims.alias("taken")
+_NAME = name()
+_NOBODY = {"project": None, "by": None, "request": None}
 
 #: The first free unit of a deployable, for one ARQ, unless its device is being changed. Choosing and claiming are one statement; the
 #: caller holds the host's row, so that nobody chooses at the same time, and the unique handle stops whoever did not.
 _TAKE = Prepared(
     insert(claims).from_select(
-        ["attach_handle_id", "deployable_id", "host_id", "arq_id", "lease_id", "wanted", "generation", "created_at"],
+        [
+            *(
+                "attach_handle_id",
+                "deployable_id",
+                "host_id",
+                "arq_id",
+                "lease_id",
+                "wanted",
+                "generation",
+                "created_at",
+            ),
+            *("project_id", "lent_by", "lent_request", "lent_at"),
+        ],
         select(
             attach_handles.c.id,
             attach_handles.c.deployable_id,
@@ -31,6 +46,10 @@ _TAKE = Prepared(
             literal(True),
             hosts.c.generation,
             bindparam("now", type_=UtcTime()),
+            bindparam("project", type_=_NAME),
+            bindparam("by", type_=_NAME),
+            bindparam("request", type_=_NAME),
+            database_now(),
         )
         .select_from(
             with_intents(
@@ -55,7 +74,15 @@ _TAKE = Prepared(
 
 _GENERATION = select(hosts.c.generation).where(hosts.c.id == claims.c.host_id).scalar_subquery()
 _UNWANT = (
-    update(claims).values(wanted=False, generation=_GENERATION, updated_at=bindparam("now")).where(claims.c.wanted)
+    update(claims)
+    .values(
+        wanted=False,
+        generation=_GENERATION,
+        updated_at=bindparam("now"),
+        ended_by=bindparam("by"),
+        ended_request=bindparam("request"),
+    )
+    .where(claims.c.wanted)
 )
 _UNWANT_OF_ARQS = Prepared(_UNWANT.where(claims.c.arq_id.in_(bindparam("arq_ids", expanding=True))), lists=("arq_ids",))
 _UNWANT_OF_LEASE = _UNWANT.where(claims.c.lease_id == bindparam("of_lease"))
@@ -81,30 +108,55 @@ _WORK = Prepared(
     .order_by(claims.c.id)
 )
 
+#: What the audit log says of a unit that is or was lent; of a claim with its deployable and its device.
+OF_LOAN = (
+    claims.c.project_id.label("owner_id"),
+    claims.c.lent_at,
+    claims.c.lent_by,
+    claims.c.lent_request,
+    claims.c.ended_by,
+    claims.c.ended_request,
+    devices.c.address.label("device"),
+    deployables.c.resource_class,
+)
+
+_CLAIMS = select(
+    claims.c.id,
+    claims.c.wanted,
+    claims.c.generation,
+    claims.c.reason_code,
+    claims.c.reason,
+    attach_handles.c.id.label("handle_id"),
+    attach_handles.c.uuid,
+    attach_handles.c.present,
+    claims.c.deployable_id,
+    claims.c.stage,
+    *OF_LOAN,
+    (USED + FREE - deployables.c.total).label("surplus"),
+    *OF_EVENT,
+    arqs.c.state,
+    arqs.c.reason_code.label("arq_reason_code"),
+    leases.c.uuid.label("lease_uuid"),
+).select_from(
+    claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+    .join(deployables, deployables.c.id == claims.c.deployable_id)
+    .join(devices, devices.c.id == deployables.c.device_id)
+    .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
+    .outerjoin(leases, leases.c.id == claims.c.lease_id)
+)
 _BY_HANDLES = Prepared(
-    select(
-        claims.c.id,
-        claims.c.wanted,
-        claims.c.generation,
-        claims.c.reason_code,
-        attach_handles.c.id.label("handle_id"),
-        attach_handles.c.uuid,
-        attach_handles.c.present,
-        claims.c.deployable_id,
-        (USED + FREE - deployables.c.total).label("surplus"),
-        *OF_EVENT,
-        arqs.c.state,
-        arqs.c.reason_code.label("arq_reason_code"),
-        leases.c.uuid.label("lease_uuid"),
-    )
-    .select_from(
-        claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
-        .join(deployables, deployables.c.id == claims.c.deployable_id)
-        .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
-        .outerjoin(leases, leases.c.id == claims.c.lease_id)
-    )
-    .where(claims.c.host_id == bindparam("host_id"), attach_handles.c.uuid.in_(bindparam("uuids", expanding=True))),
+    _CLAIMS.where(
+        claims.c.host_id == bindparam("host_id"), attach_handles.c.uuid.in_(bindparam("uuids", expanding=True))
+    ),
     lists=("uuids",),
+)
+_OF_LEASE = _CLAIMS.where(claims.c.lease_id == bindparam("of_lease")).order_by(claims.c.id)
+_REASONS = (
+    select(claims.c.lease_id, claims.c.reason)
+    .where(
+        claims.c.lease_id.in_(bindparam("lease_ids", expanding=True)), ~claims.c.wanted, claims.c.reason.is_not(None)
+    )
+    .order_by(claims.c.id)
 )
 _REMOVE = Prepared(delete(claims).where(claims.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
 
@@ -116,6 +168,7 @@ _NOTE = (
         generation=_GENERATION,
         reason_code=bindparam("code"),
         reason=bindparam("why"),
+        stage=bindparam("to_stage"),
         updated_at=bindparam("now"),
     )
 )
@@ -123,18 +176,21 @@ _NOTE = (
 
 def take(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
     """Claim a free unit of ``deployable_id`` for the number of an ``arq`` and of its ``lease`` (or None), for each row; how many were
-    found."""
-    return _TAKE.change(connection, *rows)
+    found. ``project`` is whose it will be; ``by`` and ``request`` say who asked."""
+    return _TAKE.change(connection, *({**_NOBODY, **row} for row in rows))
 
 
-def unwant(connection: Connection, arq_ids: Sequence[int], now: dt.datetime) -> None:
+def unwant(connection: Connection, arq_ids: Sequence[int], now: dt.datetime, by: Identity) -> None:
     """The units claimed for these ARQs are to be taken back."""
-    _UNWANT_OF_ARQS.change(connection, {"arq_ids": arq_ids, "now": now})
+    _UNWANT_OF_ARQS.change(
+        connection, {"arq_ids": arq_ids, "now": now, "by": by.user_id, "request": by.request_id or None}
+    )
 
 
-def unwant_of_lease(connection: Connection, lease_id: int, now: dt.datetime) -> int:
+def unwant_of_lease(connection: Connection, lease_id: int, now: dt.datetime, by: Identity) -> int:
     """The units claimed for a lease are to be taken back; how many that are."""
-    return connection.execute(_UNWANT_OF_LEASE, {"of_lease": lease_id, "now": now}).rowcount
+    values = {"of_lease": lease_id, "now": now, "by": by.user_id, "request": by.request_id or None}
+    return connection.execute(_UNWANT_OF_LEASE, values).rowcount
 
 
 def work(connection: Connection, hostname: str) -> Sequence[Record]:
@@ -144,13 +200,23 @@ def work(connection: Connection, hostname: str) -> Sequence[Record]:
 
 
 def of_handles(connection: Connection, host_id: int, uuids: Sequence[str]) -> dict[str, Record]:
-    """By handle uuid, the claims on these units of a host, with their ARQ's number and state. ``surplus`` is how many units the
-    deployable has beyond what its host can deliver."""
+    """By handle uuid, the claims on these units of a host, with their ARQ's number and state and with `OF_LOAN`. ``surplus`` is how many
+    units the deployable has beyond what its host can deliver."""
     return {row.uuid: row for row in _BY_HANDLES.all(connection, {"host_id": host_id, "uuids": uuids})}
 
 
+def of_lease(connection: Connection, lease_id: int) -> Sequence[Record]:
+    """The claims of a lease, as those of `of_handles`."""
+    return connection.execute(_OF_LEASE, {"of_lease": lease_id}).all()
+
+
+def reasons(connection: Connection, lease_ids: Sequence[int]) -> Sequence[Record]:
+    """lease_id and reason of units that hosts could not take back yet."""
+    return connection.execute(_REASONS, {"lease_ids": list(lease_ids)}).all()
+
+
 def note(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Set whether claims are wanted, and why something failed."""
+    """Set whether claims are wanted, why something failed, and how far the host is with taking them back (``to_stage``)."""
     connection.execute(_NOTE, list(rows))
 
 

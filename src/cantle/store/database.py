@@ -230,6 +230,10 @@ def outlets(connection: Connection) -> Outlets:
     return found
 
 
+#: Rung when something was written into the audit log.
+AUDIT_TOPIC = "audit"
+
+
 def host_topic(hostname: str) -> str:
     """Rung when what a host should do has changed."""
     return f"host/{hostname}"

@@ -53,16 +53,29 @@ class Outcome(StrEnum):
     """It is taken back and nobody holds it."""
     FAILED = "failed"
     """The step failed; code and message say why. The agent tries again when asked again."""
+    CLEANING = "cleaning"
+    """Nobody holds it, and it is being cleaned for the next one: a later result says what came of it."""
+    QUARANTINED = "quarantined"
+    """Nobody holds it, and it could not be cleaned; code and message say why. The agent tries again when asked again."""
+
+
+class Cleaning(msgspec.Struct, frozen=True):
+    """What was done to a unit between two holders. ``method`` is a word: that of the reset (``flr``, ``bus``, ``pm``, …), ``removed`` for
+    a mediated device, ``none`` where nothing was done; ``done`` is it all in words. A reset does not prove that memory was wiped."""
+
+    method: str
+    done: str
 
 
 class HandleResult(msgspec.Struct, frozen=True):
     """The outcome for one unit. ``code`` and ``message`` are given with ``failed``; with ``ready`` they say what a person should know of
-    a unit that is lent: ``guest-gone``, ``unit-not-in-guest``. Without them it is as it should be."""
+    a unit that is lent: ``guest-gone``, ``unit-not-in-guest``. Without them it is as it should be. ``cleaning`` comes with ``absent``."""
 
     uuid: str
     outcome: Outcome
     code: str | None = None
     message: str | None = None
+    cleaning: Cleaning | None = None
 
 
 class Results(msgspec.Struct, frozen=True):

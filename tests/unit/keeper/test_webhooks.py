@@ -65,6 +65,8 @@ def test_a_lease_is_told_from_its_units_being_ready_to_their_being_back(cloud: C
         "owner": "alice",
         "workload": "vm1",
         "hostname": "compute-1",
+        "expires_at": None,
+        "on_expiry": "detach",
         "reason_code": None,
         "reason": None,
     }
@@ -80,7 +82,9 @@ def test_a_lease_whose_unit_fails_is_told_with_the_reason(cloud: Cloud) -> None:
     assert {request.json["data"]["reason_code"] for request in told} == {"mdev-no-space"}
 
 
-def test_a_lease_that_expires_is_told_twice_when_its_time_is_over_and_when_its_units_are_back(cloud: Cloud) -> None:
+def test_a_lease_that_expires_is_told_before_and_when_its_time_is_over_and_when_its_units_are_back(
+    cloud: Cloud,
+) -> None:
     tomorrow = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
     create_lease(cloud.db, ALICE, profile_name="vgpu", expires_at=tomorrow)
     cloud.host.obey()
@@ -88,8 +92,9 @@ def test_a_lease_that_expires_is_told_twice_when_its_time_is_over_and_when_its_u
         connection.execute(update(leases).values(expires_at=database_now(-1)))
     expiry.sweep(cloud.db)
     told = deliver(cloud)
-    assert kinds(told) == ["arq.bound", "lease.active", "lease.expired"]
-    assert told[-1].json["data"]["state"] == "releasing"
+    assert kinds(told) == ["arq.bound", "lease.active", "lease.expiring", "lease.expired"]
+    assert [one.json["data"]["state"] for one in told[-2:]] == ["active", "releasing"]
+    assert told[-2].json["data"]["on_expiry"] == "detach"
     cloud.host.obey()
     assert kinds(deliver(cloud))[-1] == "lease.released"
 

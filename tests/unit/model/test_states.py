@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.states import PAGE, diagram, page, sentences
+from tools.states import PAGE, diagram, lease_diagram, page, sentences
 
 from cantle.model import arq, lease
 from cantle.model.arq import BINDABLE, RESOLVED, TRANSITIONS, ArqState
@@ -39,3 +39,15 @@ def test_every_state_is_followed_by_its_sentence() -> None:
 def test_the_page_of_states_is_the_one_the_tool_writes() -> None:
     assert PAGE.read_text(encoding="utf-8") == page(), "run: python tools/states.py"
     assert diagram() in page()
+
+
+def test_every_state_of_a_lease_is_in_its_table_is_reached_and_leads_to_released() -> None:
+    table = lease.TRANSITIONS
+    assert set(table) == set(LeaseState)
+    for state in LeaseState:
+        met = {state}
+        while more := {after for before in met for after in table[before]} - met:
+            met |= more
+        assert LeaseState.RELEASED in met, state
+        assert state is not LeaseState.PENDING or met == set(LeaseState)
+    assert lease_diagram() in page()

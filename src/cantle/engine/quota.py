@@ -1,0 +1,89 @@
+"""Quotas: what a project may have at once, checked in the transaction that claims, before anything is claimed."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from cantle.engine import audit
+from cantle.engine.access import project_filter, sees
+from cantle.engine.clock import now
+from cantle.errors import BadRequest, Conflict, NotFound
+from cantle.model.audit import Thing
+from cantle.model.identity import Identity
+from cantle.model.quota import MAX_LIMIT, Quota
+from cantle.scheduling.fit import Taken
+from cantle.store import quota as store
+from cantle.store.database import Database
+
+#: As Placement names resource classes.
+_CLASS = re.compile(r"[A-Z0-9_]{1,255}")
+
+
+def check(connection: Connection, project: str | None, taken: Sequence[Taken]) -> None:
+    """Refuse to give a project more than it may have. Requests of one project for what is limited are checked one after the other.
+
+    :param taken: all that is about to be claimed.
+    :raises Conflict: ``quota-exceeded``; nothing was claimed.
+    """
+    wanted = Counter[str]()
+    for one in taken:
+        wanted[one.offer.kind.resource_class] += one.amount
+    if project is None or store.take_turn(connection, project, wanted) == 0:
+        return
+    too_much = [
+        f"{row.resource_class}: limit {row.most}, in use {row.used}, asked for {wanted[row.resource_class]}"
+        for row in store.limits(connection, project, wanted)
+        if row.used + wanted[row.resource_class] > row.most
+    ]
+    if too_much:
+        raise Conflict(
+            "quota-exceeded",
+            f"Project {project} may not have so many ({'; '.join(too_much)}). Release something, or ask for a higher limit: "
+            f"cantle quota set {project} CLASS=N",
+            project_id=project,
+        )
+
+
+def list_quotas(db: Database, who: Identity, project: str | None = None) -> list[Quota]:
+    """What projects may have and what they have: the caller's own, for an administrator anybody's.
+
+    :param project: of this one only.
+    :raises NotFound: ``project-not-found``: another's, and the caller is no administrator.
+    """
+    if project is not None and not sees(who, project):
+        raise NotFound("project-not-found", f"There is no project {project} of yours.", project_id=project)
+    with db.read() as connection:
+        return store.listed(connection, project if project is not None else project_filter(who))
+
+
+def set_quota(db: Database, who: Identity, project: str, resource_class: str, limit: int | None) -> Quota:
+    """Limit what a project may have at once; None takes the limit away. One below what is in use takes nothing from anybody.
+
+    :raises BadRequest: ``bad-quota``.
+    """
+    if not _CLASS.fullmatch(resource_class):
+        raise BadRequest(
+            "bad-quota",
+            f"{resource_class!r} is no resource class: these are of capital letters, digits and _, as VGPU.",
+        )
+    if not 1 <= len(project) <= 255:
+        raise BadRequest("bad-quota", f"The project has {len(project)} characters; give 1 to 255.")
+    if limit is not None and not 0 <= limit <= MAX_LIMIT:
+        raise BadRequest("bad-quota", f"The limit is {limit}; give a number from 0 to {MAX_LIMIT}, or none.")
+
+    def work(connection: Connection) -> list[Quota]:
+        store.put(connection, project, resource_class, limit, now())
+        facts = {"limit": "none" if limit is None else str(limit)}
+        audit.record(connection, who, "quota.set", Thing(project, resource_class=resource_class, facts=facts))
+        return store.listed(connection, project)
+
+    found = db.run(work)
+    audit.note(who, "quota.set", project, resource_class, str(limit))
+    for one in found:
+        if one.resource_class == resource_class:
+            return one
+    return Quota(project, resource_class, None, 0)

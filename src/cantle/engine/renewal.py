@@ -1,0 +1,52 @@
+"""Giving a lease another end."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from sqlalchemy import Connection
+
+from cantle.engine import audit
+from cantle.engine.access import sees
+from cantle.engine.clock import now
+from cantle.engine.lease import check_end, lease_missing, no_attachment, thing
+from cantle.errors import Conflict
+from cantle.model import uuids
+from cantle.model.identity import Identity
+from cantle.model.lease import Lease, OnExpiry
+from cantle.store import lease as store
+from cantle.store.database import Database, lease_topic, wake
+
+
+def renew_lease(
+    db: Database, who: Identity, uuid: str, expires_at: dt.datetime | None, on_expiry: OnExpiry | None = None
+) -> Lease:
+    """Let a lease end at another time, or never; it is announced anew. One whose time is over, but which stands, can be renewed too.
+
+    :param expires_at: None: it does not end by itself.
+    :param on_expiry: what happens then; None: as before.
+    :raises BadRequest: ``bad-lease``.
+    :raises NotFound: ``lease-not-found``.
+    :raises Conflict: ``lease-over``: it was given back; ``no-attachment``.
+    """
+    check_end(expires_at)
+
+    def work(connection: Connection) -> Lease:
+        row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
+        if row is None or not sees(who, row.project_id):
+            raise lease_missing(uuid)
+        then = on_expiry or OnExpiry(row.on_expiry)
+        if then is OnExpiry.STOP_GUEST:
+            raise no_attachment(f"Lease {row.uuid}")
+        if not store.renew(connection, row.id, expires_at, then, now()):
+            raise Conflict("lease-over", f"Lease {row.uuid} was given back; ask for a new one.", uuid=row.uuid)
+        end = "never" if expires_at is None else expires_at.isoformat()
+        audit.record(connection, who, "lease.renew", thing(row, expires_at=end, on_expiry=then))
+        wake(connection, lease_topic(row.uuid))
+        found = store.by_uuid(connection, row.uuid)
+        assert found is not None  # noqa: S101 - its row was just changed
+        return found
+
+    lease = db.run(work)
+    audit.note(who, "lease.renew", lease.uuid)
+    return lease
