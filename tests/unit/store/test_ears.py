@@ -160,6 +160,7 @@ def test_a_poll_rings_hosts_whose_generation_changed_and_waiting_leases_while_a_
         assert not other.wait(0)
         polling.look(wakeups, at_all=False)
         assert not agent.wait(0), "nothing has changed since"
+        assert client.wait(0), "for him it may be over"
         host.obey()
         assert not polling.look(wakeups)
         assert not client.wait(0)
