@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from importlib import resources
 from pathlib import Path
 
 import click
 
 from cantle import errors
+from cantle.cli.prose import refilled
 
 
 @click.command("explain-error")
@@ -30,7 +32,7 @@ def explain_error(code: str | None) -> None:
         near = difflib.get_close_matches(wanted, known, n=3)
         hint = f" Did you mean {' or '.join(near)}?" if near else " 'cantle explain-error' lists them."
         raise errors.NotFound("no-such-error-code", f"There is no error code {wanted!r}.{hint}")
-    click.echo(f"{wanted}\n\n{known[wanted]}")
+    click.echo(refilled(f"{wanted}\n\n{known[wanted]}", sys.stdout))
 
 
 def paragraphs() -> dict[str, str]:

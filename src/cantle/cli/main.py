@@ -17,6 +17,7 @@ from cantle import __version__, errors
 from cantle.cli import exit_codes
 from cantle.cli.exit_codes import ExitCode
 from cantle.cli.output import safe
+from cantle.cli.prose import folded
 
 #: What ``cantle --help`` lists, in the order an operator meets it: name, module, what it does.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
@@ -205,9 +206,11 @@ def _explain(error: Exception) -> int:
 
 
 def _complain(message: str, code: str) -> None:
-    label = click.style("error:", fg="red", bold=True) if _coloured() else "error:"
     lines = "\n".join(map(safe, message.split("\n")))
-    click.echo(f"cantle: {label} {lines} [{safe(code)}]", err=True, color=_coloured())
+    said = folded(f"cantle: error: {lines} [{safe(code)}]", sys.stderr)
+    if _coloured():
+        said = said.replace("error:", click.style("error:", fg="red", bold=True), 1)
+    click.echo(said, err=True, color=_coloured())
 
 
 def _coloured() -> bool:

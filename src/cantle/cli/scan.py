@@ -13,6 +13,7 @@ from cantle.agent.scan import Scan, ScanRow, scan_dump
 from cantle.agent.scan import scan as scan_tree
 from cantle.cli.exit_codes import ExitCode
 from cantle.cli.output import output_options, print_rows, safe, text
+from cantle.cli.prose import folded
 from cantle.errors import BadRequest
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
@@ -88,7 +89,7 @@ def scan(directory: str | None, dump: BinaryIO | None, everything: bool, fmt: st
     print_rows(rows, columns, fmt, wide=WIDE, chosen=chosen, empty=empty)
     if len(columns) < len(COLUMNS):
         left_out = ", ".join(name for name in COLUMNS if name not in columns)
-        click.echo(f"(Left out in this narrow window: {left_out}. -o wide shows them.)", err=True)
+        click.echo(folded(f"(Left out in this narrow window: {left_out}. -o wide shows them.)", sys.stderr), err=True)
     return ExitCode.FAILED if found.problems else ExitCode.OK
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import click
@@ -10,6 +11,7 @@ from cantle import errors
 from cantle.cli.card import host_option, locate, seen, timeout_option, until_followed, wait_option
 from cantle.cli.client import connect
 from cantle.cli.output import output_options, print_record, safe
+from cantle.cli.prose import folded
 
 #: Those of ``cantle.model.intent.MODES``, known without importing it.
 MODES = ("passthrough", "mdev")
@@ -72,7 +74,7 @@ def _show_plan(plan: dict[str, Any], fmt: str, chosen: tuple[str, ...]) -> None:
     if fmt in ("json", "yaml") or chosen:
         print_record(plan, fmt, chosen=chosen)
     else:
-        click.echo("\n".join(map(safe, _lines(plan))))
+        click.echo(folded("\n".join(map(safe, _lines(plan))), sys.stdout))
     if plan["code"] is not None:
         raise errors.Conflict(plan["code"], plan["message"])
 
