@@ -11,6 +11,7 @@ from cantle.model.kind import Kind, mismatch
 from cantle.model.numa import NumaPolicy, allows
 from cantle.model.offer import Offer
 from cantle.model.request import Request, RequestGroup
+from cantle.scheduling.count import shape
 from cantle.scheduling.fit import fit, usable
 
 #: Examples that are kept of each reason, and hosts that are named.
@@ -147,26 +148,49 @@ class Explainer:
         self._fitting: list[str] = []
         self._fit_count = 0
         self._hosts = self._cards = 0
+        # What was found of cards, and of hosts, that are equal for this request.
+        self._whys: dict[tuple[object, ...], list[Why | None]] = {}
+        self._hosts_like: dict[tuple[object, ...], Why | None] = {}
 
     def add(self, hostname: str, offers: Sequence[Offer]) -> None:
         """A host with all its cards of kinds that some group might take."""
         self._hosts += 1
         self._cards += len(offers)
-        broken = broken_units(offers)
-        for position, group in enumerate(self._request.groups):
-            for offer in offers:
-                why = of_card(group, offer, broken, self._nodes)
+        broken = broken_units(offers) if any(offer.unit is not None for offer in offers) else frozenset[str | None]()
+        here = [0] * len(self._groups)
+        for offer in offers:
+            alike = (
+                offer.kind.digest,
+                offer.free,
+                offer.used > 0,
+                offer.numa_node,
+                offer.out_of_service,
+                offer.unit in broken,
+            )
+            if alike not in self._whys:
+                self._whys[alike] = [of_card(group, offer, broken, self._nodes) for group in self._request.groups]
+            for position, why in enumerate(self._whys[alike]):
                 if why is None:
-                    self._suitable[position] += 1
+                    here[position] += 1
                 else:
                     self._tally(self._groups[position], why).add(hostname, offer.address, 1)
-        why = of_host(self._request, offers, self._nodes)
+        for position, count in enumerate(here):
+            self._suitable[position] += count
+        if all(here):
+            self._add_host(hostname, offers)
+
+    def _add_host(self, hostname: str, offers: Sequence[Offer]) -> None:
+        """A host on which each group finds a card. Equal hosts are looked at once."""
+        alike = shape(offers)
+        if alike not in self._hosts_like:
+            self._hosts_like[alike] = of_host(self._request, offers, self._nodes)
+        why = self._hosts_like[alike]
         if why is not None:
             self._tally(self._together, why).add(hostname)
-        elif fit(self._request, offers, nodes=self._nodes) is not None:
-            self._fit_count += 1
-            if len(self._fitting) < NAMED:
-                self._fitting.append(hostname)
+            return
+        self._fit_count += 1
+        if len(self._fitting) < NAMED:
+            self._fitting.append(hostname)
 
     def add_kind(self, kind: Kind, cards: int, hosts: int, example: str) -> None:
         """So many cards of a kind that no group takes."""

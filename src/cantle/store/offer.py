@@ -6,34 +6,61 @@ import datetime as dt
 from collections.abc import Collection, Iterator, Sequence
 from itertools import groupby
 
-from sqlalchemy import Connection, Select, bindparam, exists, func, select, true
+from sqlalchemy import Connection, and_, bindparam, case, exists, func, select, true
 
 from cantle.model.kind import Kind
 from cantle.model.offer import Offer
 from cantle.store.deployable import FREE, USED
 from cantle.store.kind_tables import kinds
 from cantle.store.service import SERVICE, out_of_service, with_intents
-from cantle.store.tables import claims, deployables, device_profiles, devices, hosts, leases
+from cantle.store.tables import attach_handles, claims, deployables, device_profiles, devices, hosts, leases
 from cantle.store.types import Record
 
-_OFFERS = select(
+_COLUMNS = (
     deployables.c.id,
     deployables.c.host_id,
     deployables.c.rp_uuid,
     deployables.c.kind,
     devices.c.numa_node,
     *SERVICE,
-    USED,
-    FREE,
-).select_from(
-    with_intents(
-        deployables.join(devices, devices.c.id == deployables.c.device_id).join(
-            hosts, hosts.c.id == deployables.c.host_id
-        )
-    )
 )
-_OF_KINDS = _OFFERS.where(deployables.c.kind.in_(bindparam("kinds", expanding=True)))
-_ON_HOSTS = _OF_KINDS.where(deployables.c.host_id.in_(bindparam("host_ids", expanding=True)))
+_PLACES = with_intents(
+    deployables.join(devices, devices.c.id == deployables.c.device_id).join(hosts, hosts.c.id == deployables.c.host_id)
+)
+_IS_OF_KINDS = deployables.c.kind.in_(bindparam("kinds", expanding=True))
+_ON_HOSTS = (
+    select(*_COLUMNS, USED, FREE)
+    .select_from(_PLACES)
+    .where(_IS_OF_KINDS, deployables.c.host_id.in_(bindparam("host_ids", expanding=True)))
+)
+
+#: Units of every deployable in one go, for whoever looks at all of them.
+_counted = (
+    select(
+        attach_handles.c.deployable_id,
+        func.count(claims.c.id).label("used"),
+        func.sum(case((and_(attach_handles.c.present, claims.c.id.is_(None)), 1), else_=0)).label("free"),
+    )
+    .select_from(attach_handles.outerjoin(claims, claims.c.attach_handle_id == attach_handles.c.id))
+    .group_by(attach_handles.c.deployable_id)
+    .subquery()
+)
+_ALL = (
+    select(
+        *_COLUMNS,
+        func.coalesce(_counted.c.used, 0).label("used"),
+        func.coalesce(_counted.c.free, 0).label("free"),
+    )
+    .select_from(_PLACES.outerjoin(_counted, _counted.c.deployable_id == deployables.c.id))
+    .where(_IS_OF_KINDS)
+    .order_by(hosts.c.hostname, devices.c.address)
+)
+_OF_HOST = (
+    select(*_COLUMNS, USED, FREE)
+    .select_from(_PLACES)
+    .where(_IS_OF_KINDS, hosts.c.hostname == bindparam("hostname"))
+    .order_by(devices.c.address)
+)
 
 #: A request by name, beside every kind there is: one statement for both.
 _ASKED = (
@@ -106,10 +133,11 @@ def by_host(
 ) -> Iterator[tuple[str, list[Offer]]]:
     """All hosts with what they offer of these kinds, in the order of their names; read piece by piece."""
     by_digest = {kind.digest: kind for kind in known}
-    query: Select[tuple[object, ...]] = _OF_KINDS.order_by(hosts.c.hostname, devices.c.address)
+    values = {"kinds": sorted(by_digest)}
     if hostname is not None:
-        query = query.where(hosts.c.hostname == hostname)
-    rows = connection.execution_options(yield_per=_BATCH).execute(query, {"kinds": sorted(by_digest)})
+        rows = connection.execute(_OF_HOST, {**values, "hostname": hostname})
+    else:
+        rows = connection.execution_options(yield_per=_BATCH).execute(_ALL, values)
     for name, of_host in groupby(rows, key=lambda row: str(row.hostname)):
         yield name, [_offer(row, by_digest[row.kind]) for row in of_host]
 
@@ -138,8 +166,8 @@ def _offer(row: Record, kind: Kind) -> Offer:
         hostname=row.hostname,
         address=row.device_address,
         kind=kind,
-        used=row.used,
-        free=row.free,
+        used=int(row.used),
+        free=int(row.free),
         numa_node=row.numa_node,
         out_of_service=out_of_service(row),
     )
