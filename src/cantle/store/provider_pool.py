@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, delete, insert, select, update
 
 from cantle.store.deployable import FREE, PLACES, PROVIDERS
 from cantle.store.prepared import Prepared
@@ -22,7 +22,12 @@ _LOCK = Prepared(
 )
 _MEMBERS = Prepared(
     PROVIDERS.add_columns(FREE, pool_members.c.pool_uuid)
-    .select_from(PLACES.join(pool_members, pool_members.c.deployable_id == deployables.c.id))
+    .select_from(
+        PLACES.join(
+            pool_members,
+            and_(pool_members.c.deployable_id == deployables.c.id, pool_members.c.host_id == deployables.c.host_id),
+        )
+    )
     .where(_OF_POOLS)
     .order_by(deployables.c.id),
     lists=("pools",),

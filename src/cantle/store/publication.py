@@ -55,6 +55,9 @@ _HOSTS = (
         hosts.c.hostname,
         hosts.c.digest,
         HEARD.label("heard"),
+        hosts.c.drained_at,
+        hosts.c.frozen_at,
+        hosts.c.forgotten_at,
         placement_hosts.c.host_id,
         placement_hosts.c.stamp,
         placement_hosts.c.attempts,
@@ -125,7 +128,8 @@ def surveyed(connection: Connection) -> tuple[list[tuple[Row, str]], Sequence[Ro
 
 
 def _stamp(row: Row, marks: Sequence[str]) -> str:
-    return hashlib.sha256("\n".join([row.digest or "", str(bool(row.heard)), *marks]).encode()).hexdigest()
+    closed = f"{row.drained_at} {row.frozen_at} {row.forgotten_at}"
+    return hashlib.sha256("\n".join([row.digest or "", str(bool(row.heard)), closed, *marks]).encode()).hexdigest()
 
 
 def enroll(connection: Connection, rows: Mapping[int, str]) -> None:
@@ -153,7 +157,7 @@ def state(connection: Connection, host_id: int) -> Row | None:
 
 def hosts_named(connection: Connection, names: Sequence[str]) -> dict[str, int]:
     """Numbers of hosts by name; of all hosts if none is named."""
-    query = select(hosts.c.hostname, hosts.c.id).order_by(hosts.c.hostname)
+    query = select(hosts.c.hostname, hosts.c.id).where(hosts.c.forgotten_at.is_(None)).order_by(hosts.c.hostname)
     rows = connection.execute(query.where(hosts.c.hostname.in_(names)) if names else query)
     return {row.hostname: row.id for row in rows}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, Host, bound, make_pro
 from cantle.engine.arq import delete_arqs_of_instance
 from cantle.engine.capacity import list_capacity
 from cantle.engine.device import list_devices, set_status
-from cantle.engine.host import list_hosts
+from cantle.engine.host import drain, forget, list_hosts, rename, undrain
 from cantle.engine.lease import create_lease, release_lease
 from cantle.keeper.placement import Publisher
 from cantle.keeper.placement_host import Settings
@@ -385,3 +386,115 @@ def test_the_list_of_hosts_says_how_far_each_is_published(cloud: Cloud) -> None:
     assert host.placement is not None
     assert (host.placement.pending, host.placement.code, host.placement.error) == (None, None, None)
     assert host.placement.synced_at is not None
+
+
+def test_a_drained_host_is_reserved_until_it_is_drained_no_more(cloud: Cloud) -> None:
+    cloud.host.report(t4(4))
+    cloud.keeper().round()
+    drain(cloud.db, ADMIN, "compute-1")
+    cloud.keeper().round()
+    assert cloud.shown() == {AF: (4, 4)}
+    undrain(cloud.db, ADMIN, "compute-1")
+    cloud.keeper().round()
+    assert cloud.shown() == {AF: (4, 0)}
+
+
+def test_a_host_that_is_forgotten_takes_its_providers_with_it_and_brings_others_when_it_is_back(cloud: Cloud) -> None:
+    cloud.host.report(t4(4))
+    cloud.keeper().round()
+    cloud.silent(400)
+    forget(cloud.db, ADMIN, "compute-1")
+    cloud.keeper().round()
+    assert cloud.shown() == {}
+    assert cloud.round() == []
+    cloud.host.restart()
+    cloud.host.report(t4(4))
+    cloud.keeper().round()
+    assert cloud.shown() == {AF: (4, 0)}
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+def test_a_keeper_killed_at_any_request_is_followed_by_one_that_completes_it(
+    service: Placement, tmp_path: Path, number: int
+) -> None:
+    """Publishing two cards, and then a change of class of one, a new card and one that goes: killed at each request of either."""
+    with database("sqlite", tmp_path) as db:
+        cloud = Cloud(db, service)
+        for cards in ((t4(4), whole()), (t4(2), whole(address="0000:5e:00.0"), replace_offer(whole()))):
+            cloud.host.report(*cards)
+            killed_at(cloud, number)
+            service.faults.clear()
+            cloud.time_passes()
+            cloud.keeper().round()
+            assert [state.code for state in cloud.states()] == [None]
+            assert cloud.shown() == expected(cards)
+            assert cloud.round() == []
+
+
+def killed_at(cloud: Cloud, number: int) -> None:
+    """A round of a keeper that is killed before its request of that number, and after the one before that, if it comes so far."""
+
+    class Killed(BaseException):
+        """What SIGKILL is like from inside."""
+
+    counted = iter(range(1, 1000))
+
+    def die(_method: str, _path: str) -> None:
+        if next(counted) == number:
+            raise Killed
+
+    cloud.placement.faults.before = die
+    with contextlib.suppress(Killed):
+        cloud.keeper().round()
+
+
+def expected(cards: Any) -> dict[str, tuple[int, int]]:
+    """What is shown of cards that are all in service."""
+    return {
+        f"{one.name} {one.resource_class}": (len(one.handles), 0)
+        for card in cards
+        for one in card.deployables
+        if one.handles
+    }
+
+
+def test_two_keepers_at_once_publish_each_card_once(cloud: Cloud) -> None:
+    cloud.host.report(t4(4), whole())
+    other = Host(cloud.db, "compute-2")
+    cloud.compute_node("compute-2")
+    other.report(t4(4, host="compute-2"))
+    second = cloud.keeper()
+    inside: list[bool] = []
+
+    def meanwhile(_method: str, _path: str) -> None:
+        if not inside:
+            inside.append(True)
+            second.round()
+
+    cloud.placement.faults.before = meanwhile
+    cloud.keeper().round()
+    posts = [one for one in cloud.placement.faults.writes if one.startswith("POST")]
+    assert len(posts) == 3
+    assert cloud.shown() == {AF: (4, 0), "compute-1_0000:3b:00.0 PGPU": (1, 0)}
+    assert cloud.shown("compute-2") == {"compute-2_0000:af:00.0 VGPU": (4, 0)}
+    cloud.placement.faults.before = None
+    assert cloud.round() == []
+
+
+def test_a_renamed_host_goes_on_where_it_was(cloud: Cloud) -> None:
+    """`cantle host rename`, after nova-compute's provider got the new name."""
+    cloud.host.report(t4(4))
+    cloud.keeper().round()
+    node = cloud.nodes["compute-1"]
+    cloud.placement.call("PUT", f"/resource_providers/{node}", {"name": "node-1"}, version="1.0")
+    cloud.time_passes()
+    cloud.keeper().round()
+    assert cloud.states()[0].code == "host-renamed"
+    assert cloud.shown() == {AF: (4, 0)}
+    cloud.silent(400)
+    rename(cloud.db, ADMIN, "compute-1", "node-1")
+    cloud.silent(0)
+    cloud.time_passes()
+    cloud.keeper().round()
+    assert cloud.states()[0].code is None
+    assert cloud.shown() == {AF: (4, 0)}
