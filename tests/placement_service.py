@@ -61,6 +61,9 @@ class Timeout:
     def __init__(self, *, after: bool = False) -> None:
         self.after = after
 
+    def __str__(self) -> str:
+        return "answer lost" if self.after else "silence"  # the name of a test's case: the same in each process
+
 
 #: What answers in the place of a request: a status, or silence.
 Fault = int | Timeout
@@ -267,6 +270,7 @@ def _application() -> tuple[Any, Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from oslo_config import cfg  # noqa: PLC0415
+
         from placement import conf as placement_conf  # noqa: PLC0415 - takes a second
         from placement import deploy  # noqa: PLC0415
 
