@@ -29,6 +29,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("device", "device", "Cards, as their hosts report them."),
     ("deployable", "deployable", "The parts of cards that are offered together."),
     ("capacity", "capacity", "What can be lent now, and what is lent."),
+    ("pool", "pool", "Free PCI devices, counted."),
     ("profile", "profile", "Device profiles: flavors for devices."),
     ("flavor", "flavor", "Named sets of extra specs, accepted wherever a profile is."),
     ("explain", "explain", "What could serve a request now, and why the rest could not."),

@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from cantle.engine import fence, heartbeat, units
 from cantle.engine import report_columns as columns
 from cantle.engine.clock import now
+from cantle.engine.pool import log_pools
 from cantle.engine.report_check import unusable
 from cantle.errors import BadRequest, Conflict
 from cantle.model import uuids
@@ -58,6 +59,8 @@ def _accept(db: Database, hostname: str, report: InventoryReport) -> InventoryAn
 
     host_id, answer = db.run(work)
     heartbeat.written(db, host_id)
+    if answer.changed:
+        log_pools(db, hostname)
     return answer
 
 

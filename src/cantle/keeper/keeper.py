@@ -10,6 +10,7 @@ import logging
 import threading
 import time
 
+from cantle.engine import choice
 from cantle.errors import Unavailable
 from cantle.keeper import deadline, expiry, housekeeping
 from cantle.keeper.host_watch import HostWatch
@@ -26,6 +27,8 @@ AWAY_S = 5.0
 LOOK_S = 10.0
 #: Between rounds of housekeeping that nobody waits for.
 HOUSEKEEPING_S = 3600.0
+#: Between countings of what hosts have free, where something else than a lease took or gave back units.
+COUNT_S = 60.0
 
 
 class Keeper:
@@ -51,6 +54,7 @@ class Keeper:
         self._hosts = HostWatch()
         self._housekeeping_due = 0.0
         self._look_due = 0.0
+        self._count_due = 0.0
 
     def run(self) -> None:
         """Sweep, sleep, and so on. A database that is away is waited for."""
@@ -77,6 +81,9 @@ class Keeper:
         if time.monotonic() >= self._look_due:
             self._hosts.look(self._db)
             self._look_due = time.monotonic() + LOOK_S
+        if time.monotonic() >= self._count_due:
+            choice.repair(self._db)
+            self._count_due = time.monotonic() + COUNT_S
         if time.monotonic() >= self._housekeeping_due:
             housekeeping.sweep(self._db, self._ages)
             self._housekeeping_due = time.monotonic() + HOUSEKEEPING_S

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from itertools import groupby
 
 from sqlalchemy import Connection, and_, bindparam, case, exists, func, select, true
 
@@ -53,13 +53,9 @@ _ALL = (
     )
     .select_from(_PLACES.outerjoin(_counted, _counted.c.deployable_id == deployables.c.id))
     .where(_IS_OF_KINDS)
-    .order_by(hosts.c.hostname, devices.c.address)
 )
 _OF_HOST = (
-    select(*_COLUMNS, USED, FREE)
-    .select_from(_PLACES)
-    .where(_IS_OF_KINDS, hosts.c.hostname == bindparam("hostname"))
-    .order_by(devices.c.address)
+    select(*_COLUMNS, USED, FREE).select_from(_PLACES).where(_IS_OF_KINDS, hosts.c.hostname == bindparam("hostname"))
 )
 
 #: A request by name, beside every kind there is: one statement for both.
@@ -111,9 +107,6 @@ _LENT_UNTIL = (
     .where(deployables.c.kind.in_(bindparam("kinds", expanding=True)), leases.c.released_at.is_(None))
 )
 
-#: Rows fetched at a time from a whole cloud.
-_BATCH = 2000
-
 
 def asked(connection: Connection, name: str) -> Sequence[Record]:
     """The profile or flavor of that name: rows of id, name, groups, extra_specs, and digest and facts of a kind each (NULL if there is
@@ -131,15 +124,18 @@ def on_hosts(connection: Connection, host_ids: Collection[int], known: Collectio
 def by_host(
     connection: Connection, known: Collection[Kind], *, hostname: str | None = None
 ) -> Iterator[tuple[str, list[Offer]]]:
-    """All hosts with what they offer of these kinds, in the order of their names; read piece by piece."""
+    """All hosts with what they offer of these kinds, in the order of their names; cards in that of their addresses. Sorted here: the
+    database would write a whole cloud to its disk for it."""
     by_digest = {kind.digest: kind for kind in known}
-    values = {"kinds": sorted(by_digest)}
+    values: dict[str, object] = {"kinds": sorted(by_digest)}
     if hostname is not None:
-        rows = connection.execute(_OF_HOST, {**values, "hostname": hostname})
-    else:
-        rows = connection.execution_options(yield_per=_BATCH).execute(_ALL, values)
-    for name, of_host in groupby(rows, key=lambda row: str(row.hostname)):
-        yield name, [_offer(row, by_digest[row.kind]) for row in of_host]
+        values["hostname"] = hostname
+    rows = connection.execute(_ALL if hostname is None else _OF_HOST, values)
+    found: dict[str, list[Offer]] = defaultdict(list)
+    for row in rows:
+        found[row.hostname].append(_offer(row, by_digest[row.kind]))
+    for name in sorted(found):
+        yield name, sorted(found[name], key=lambda one: (one.address, one.deployable_id))
 
 
 def per_kind(connection: Connection, without: Collection[str]) -> Sequence[Record]:

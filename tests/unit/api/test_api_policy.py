@@ -128,6 +128,7 @@ GET    /v1/deployables                                 cyborg:deployable:get_all
 GET    /v1/deployables/{uuid}                          cyborg:deployable:get_one
 GET    /v1/capacity                                    cantle:capacity:get_all
 GET    /v1/capacity/profiles                           cantle:capacity:get_all
+GET    /v1/pools                                       cantle:capacity:get_all
 GET    /v1/flavors                                     cantle:flavor:get_all
 POST   /v1/flavors                                     cantle:flavor:create
 GET    /v1/flavors/{ref}                               cantle:flavor:get_one
