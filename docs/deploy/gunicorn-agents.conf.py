@@ -27,3 +27,12 @@ def post_fork(server, worker):  # noqa: ARG001 (gunicorn calls it so)
     from cantle.wsgi import agents
 
     agents.load_or_exit()
+
+
+def post_worker_init(worker):  # noqa: ARG001 (gunicorn calls it so)
+    """At SIGTERM, answer whoever waits for work at once: a worker ends after its last request, and agents wait for a minute."""
+    import signal
+
+    from cantle.wsgi import agents
+
+    agents.end_waits(signal.SIGTERM)

@@ -36,3 +36,12 @@ def post_fork(server, worker):  # noqa: ARG001 (gunicorn calls it so)
     from cantle.wsgi import application
 
     application.load_or_exit()
+
+
+def post_worker_init(worker):  # noqa: ARG001 (gunicorn calls it so)
+    """At SIGTERM, answer whoever waits (?wait=) at once: a worker ends after its last request, and some wait for a minute."""
+    import signal
+
+    from cantle.wsgi import application
+
+    application.end_waits(signal.SIGTERM)

@@ -7,9 +7,11 @@ when they are first used, not when this module is imported: a server that forks 
 from __future__ import annotations
 
 import logging
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any, NoReturn
 
 from oslo_config import cfg
@@ -34,10 +36,11 @@ _not_started = Frame(_refuse, admission.anyone)
 class Lazy:
     """A WSGI application made at its first request. While it cannot be made, requests are answered 503, and each tries again."""
 
-    def __init__(self, make: Callable[[cfg.ConfigOpts], WsgiApp]) -> None:
+    def __init__(self, make: Callable[[cfg.ConfigOpts], tuple[WsgiApp, Database]]) -> None:
         self._make = make
         self._lock = threading.Lock()
         self._app: WsgiApp | None = None
+        self._database: Database | None = None
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """WSGI."""
@@ -60,7 +63,7 @@ class Lazy:
                 conf = files.read(*files.usual_places())
                 api.register(conf)
                 logs.configure(as_json=conf.use_json, level="DEBUG" if conf.debug else "INFO")
-                self._app = self._make(conf)
+                self._app, self._database = self._make(conf)
             return self._app
 
     def load_or_exit(self) -> None:
@@ -74,22 +77,39 @@ class Lazy:
             _log.critical("This service cannot start: %s (%s)", error.message, error.code)
             sys.exit(3)
 
+    def end_waits(self, *signals: int) -> None:
+        """From now on, answer whoever waits (long polls) as soon as one of these signals comes, before the server's own handler does its
+        part: a server that ends lets requests finish, and agents wait for a minute. For the hooks of servers, in the main thread.
+        """
+        for number in signals:
+            before = signal.getsignal(number)
+
+            def handle(number: int, frame: FrameType | None, before: Any = before) -> None:
+                if self._database is not None:  # in a thread: the interrupted code may hold the lock that this takes
+                    threading.Thread(target=self._database.wakeups.stop, name="end waits").start()
+                if callable(before):
+                    before(number, frame)
+
+            signal.signal(number, handle)
+
 
 def _database(conf: cfg.ConfigOpts) -> Database:
     """The schema is not looked at here: with the database away the process is up and says so at /healthz, but not at /readyz."""
     return Database.open(api.database_url(conf), check=False, outlets=keeper.outlets(conf))
 
 
-def make_public(conf: cfg.ConfigOpts) -> WsgiApp:
-    """The clients' application."""
+def make_public(conf: cfg.ConfigOpts) -> tuple[WsgiApp, Database]:
+    """The clients' application, and its database."""
     settings = api.public_settings(conf)
-    return public_app(_database(conf), settings)
+    database = _database(conf)
+    return public_app(database, settings), database
 
 
-def make_agents(conf: cfg.ConfigOpts) -> WsgiApp:
-    """The agents' application."""
+def make_agents(conf: cfg.ConfigOpts) -> tuple[WsgiApp, Database]:
+    """The agents' application, and its database."""
     settings = api.agents_settings(conf)
-    return agents_app(_database(conf), settings)
+    database = _database(conf)
+    return agents_app(database, settings), database
 
 
 application = Lazy(make_public)

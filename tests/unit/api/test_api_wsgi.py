@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import falcon.testing
+import msgspec
 import pytest
+from tests.stories.hosts import report, t4
 
 from cantle import wsgi
 from cantle.api.logs import configure
+from cantle.engine.intake import accept_report
+from cantle.store.database import Database
 from cantle.store.migrate import upgrade
+from cantle.wire.inventory import InventoryReport
 
 ASK = """
 import json, sys
@@ -175,3 +180,42 @@ def test_the_policy_file_lies_beside_the_configuration(config: Path) -> None:
     (config.parent / "policy.yaml").write_text('"cyborg:device:get_all": "!"\n')
     answers, _ = ask(config, "application", "/v2/devices", "/v2/deployables")
     assert answers == [[403, "policy-denied", "req-"], [200, None, "req-"]]
+
+
+GUNICORN = """
+import os, signal, threading, time
+import falcon.testing
+from cantle import wsgi
+
+wsgi.agents.load()
+order = []
+signal.signal(signal.SIGTERM, lambda *_: order.append("server"))
+wsgi.agents.end_waits(signal.SIGTERM)
+path, query = "/v1/hosts/h1/work", "generation=1&wait=80"
+environ = falcon.testing.create_environ(path, query, host="127.0.0.1", remote_addr="127.0.0.1")
+done = threading.Event()
+
+def wait():
+    print(*wsgi.agents(environ, lambda status, headers: order.append(status)))
+    done.set()
+
+threading.Thread(target=wait).start()
+while not done.is_set() and not any(wsgi.agents._database.wakeups._waiters.values()):
+    time.sleep(0.01)
+os.kill(os.getpid(), signal.SIGTERM)
+print(done.wait(40), sorted(order))
+"""
+
+
+def test_a_server_that_is_told_to_end_answers_its_waiting_agents_at_once(config: Path) -> None:
+    """`systemctl restart` of the agents' listener took a minute and a half, and nobody was answered meanwhile."""
+    db = Database.open(f"sqlite:///{config.parent / 'cantle.db'}")
+    accept_report(db, "h1", msgspec.convert(report(t4()), InventoryReport))
+    db.close()
+    env = {**os.environ, "CANTLE_CONFIG": str(config)}
+    done = subprocess.run(
+        [sys.executable, "-c", GUNICORN], env=env, capture_output=True, text=True, check=True, timeout=60
+    )
+    answer, ended = done.stdout.splitlines()
+    assert '"generation":1' in answer
+    assert ended == "True ['200 OK', 'server']"
