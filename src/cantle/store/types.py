@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
@@ -88,10 +89,18 @@ class _JsonText(TypeDecorator[Any]):
 
 
 class Words(_JsonText):
-    """``tuple[str, ...]``."""
+    """``tuple[str, ...]``. The same few stand in thousands of rows (the traits of a profile), so what they mean is remembered."""
 
     cache_ok = True
     decoder = msgspec.json.Decoder(tuple[str, ...])
+
+    def result_processor(self, _dialect: Dialect, _coltype: object) -> Callable[[Any], Any]:
+        return _words
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else Words.decoder.decode(text)
 
 
 class Facts(_JsonText):

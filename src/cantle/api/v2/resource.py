@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import quote_plus
 
 import msgspec
 
@@ -46,4 +46,5 @@ def next_links(call: Call, limit: int | None, items: Sequence[Any]) -> list[Link
         return []
     arguments = {name: value for name, value in msgspec.structs.asdict(call.query).items() if value is not None}
     arguments.update(limit=limit, marker=items[-1].uuid)
-    return [Link(f"{call.base}{call.path}?{urlencode(arguments)}", "next")]
+    query = "&".join(f"{name}={quote_plus(str(value))}" for name, value in arguments.items())
+    return [Link(f"{call.base}{call.path}?{query}", "next")]
