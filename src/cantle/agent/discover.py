@@ -94,7 +94,7 @@ def foreign(view: HostView, adopted: Iterable[str]) -> str | None:
     if not others:
         return None
     named = ", ".join(others[:_NAMED]) + (f" and {len(others) - _NAMED} more" if len(others) > _NAMED else "")
-    return f"{len(others)} mediated devices were not made by Cantle; they are left alone and count as used: {named}"
+    return f"mediated devices that Cantle did not make, left alone and counted as used: {named}"
 
 
 def _held(root: Root, functions: Iterable[PciFunction], ours: Mapping[str, WantedHandle]) -> dict[str, str]:
