@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import stat
 from dataclasses import dataclass
 
 from cantle.kernel.root import Root
@@ -40,3 +42,14 @@ def major(root: Root, *names: str) -> int | None:
         if figure.isdigit():
             found.setdefault(name.strip(), int(figure))
     return next((found[name] for name in names if name in found), None)
+
+
+def number_of_file(root: Root, rel: str) -> tuple[int, int] | None:
+    """Major and minor of a node of this machine, links followed; None when there is none, and in a tree of files."""
+    if not root.is_machine:
+        return None
+    try:
+        found = os.stat(f"/{rel}")
+    except OSError:
+        return None
+    return (os.major(found.st_rdev), os.minor(found.st_rdev)) if stat.S_ISCHR(found.st_mode) else None

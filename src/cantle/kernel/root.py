@@ -51,6 +51,11 @@ class Root:
         # What a file's name links to may be any device of this machine: not even opened. Directories are harmless to open.
         self._nofollow = os.O_NOFOLLOW if self._prefix else 0
 
+    @property
+    def is_machine(self) -> bool:
+        """Whether this is the machine we run on, and no tree of files."""
+        return not self._prefix
+
     def read(self, rel: str) -> str:
         """The text of a file, one trailing newline stripped. Bytes that are no UTF-8 become U+FFFD."""
         return _text(self.read_bytes(rel))

@@ -1,0 +1,184 @@
+"""Cards in real LXC containers: who can open them, and who cannot any more."""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from tests.real.lxc import MACHINE, Card, Container
+
+from cantle.attach import lxc
+from cantle.errors import CantleError, Conflict, HostError
+from cantle.kernel import container
+from cantle.kernel.char_device import Node
+from cantle.kernel.undo import Undo
+
+
+@pytest.fixture
+def card() -> Iterator[Card]:
+    """A stand-in for a card."""
+    made = Card("/dev/fuse")
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def control() -> Iterator[Card]:
+    """A stand-in for a node that cards share."""
+    made = Card("/dev/loop-control")
+    yield made
+    made.remove()
+
+
+@pytest.fixture(params=[True, False], ids=["privileged", "unprivileged"])
+def guest(request: pytest.FixtureRequest) -> Iterator[Container]:
+    """A running container."""
+    made = Container(privileged=request.param)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+@pytest.fixture
+def stranger() -> Iterator[Container]:
+    """Another running container on the same host, a privileged one."""
+    made = Container(privileged=True)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.remove()
+
+
+def enter(guest: Container, *nodes: Node, lease: str | None = None) -> str:
+    lease = lease or str(uuid.uuid4())
+    with Undo() as undo:
+        lxc.enter(MACHINE, guest.name, lease, nodes, undo)
+    return lease
+
+
+def leave(guest: Container, lease: str) -> None:
+    with Undo() as undo:
+        lxc.leave(MACHINE, guest.name, lease, undo)
+
+
+def test_a_leased_card_opens_in_its_container_and_in_no_other_and_not_after_release(
+    guest: Container, stranger: Container, card: Card
+) -> None:
+    by_hand = guest.config.read_text()
+    before = guest.sees("/dev")
+    lease = enter(guest, card.node)
+    assert guest.opens(card.node)
+    assert guest.sees("/dev") - before == {card.node.path.removeprefix("/dev/")}
+    assert not stranger.opens(card.node)
+    stranger.run(f"mknod {card.node.path} c {card.node.major} {card.node.minor}")
+    assert not stranger.opens(card.node)
+
+    guest.stop()
+    guest.start()
+    assert guest.opens(card.node)
+    assert lxc.stands(MACHINE, guest.name, lease, [card.node])
+
+    leave(guest, lease)
+    assert not guest.opens(card.node)
+    assert guest.sees("/dev") == before
+    guest.run(f"mknod {card.node.path} c {card.node.major} {card.node.minor}")
+    assert not guest.opens(card.node)
+    guest.stop()
+    guest.start()
+    assert not guest.opens(card.node)
+    assert guest.config.read_text() == f"{by_hand}\n"
+
+
+def test_a_node_made_from_outside_opens_in_no_container_that_did_not_lease_it(stranger: Container, card: Card) -> None:
+    """The permission is the kernel's: not that there is no node is what keeps a container out."""
+    pid = container.init_pid(MACHINE, stranger.name)
+    made = f"/proc/{pid}/root{card.node.path}"
+    os.mknod(made, stat.S_IFCHR | 0o666, os.makedev(card.node.major, card.node.minor))
+    os.chmod(made, 0o666)  # noqa: S103 - that it is refused has no other reason then
+    assert not stranger.opens(card.node)
+
+
+def test_a_program_that_keeps_the_card_open_is_named_until_it_ends(guest: Container, card: Card) -> None:
+    lease = enter(guest, card.node)
+    with guest.holding(card.node):
+        leave(guest, lease)
+        assert not guest.opens(card.node)
+        with pytest.raises(Conflict, match="sleep") as caught:
+            container.check_unused(MACHINE, [card.node])
+        assert caught.value.code == "device-held"
+    container.check_unused(MACHINE, [card.node])
+
+
+def test_what_two_leases_share_goes_with_the_last_of_them(guest: Container, card: Card, control: Card) -> None:
+    shared = Node(control.node.path, control.node.major, control.node.minor, shared=True)
+    first = enter(guest, card.node, shared)
+    second = enter(guest, shared)
+    leave(guest, first)
+    assert not guest.opens(card.node)
+    assert guest.opens(shared)
+    leave(guest, second)
+    assert not guest.opens(shared)
+
+
+def test_a_second_pass_over_what_stands_changes_nothing(guest: Container, card: Card) -> None:
+    lease = enter(guest, card.node)
+    config, book = guest.config.read_text(), MACHINE.read(lxc.book(guest.name, lease))
+    enter(guest, card.node, lease=lease)
+    assert (guest.config.read_text(), MACHINE.read(lxc.book(guest.name, lease))) == (config, book)
+    assert guest.opens(card.node)
+    leave(guest, lease)
+    leave(guest, lease)
+    assert not guest.opens(card.node)
+
+
+def test_a_node_left_over_in_a_containers_files_is_not_what_it_opens(guest: Container, card: Card) -> None:
+    """Another device under the same name, from an earlier boot or a backup."""
+    guest.stop()
+    left = guest.home / "rootfs" / card.node.path.lstrip("/")
+    os.mknod(left, stat.S_IFCHR | 0o666, os.stat("/dev/full").st_rdev)
+    with guest.config.open("a") as config:
+        config.write("\nlxc.autodev = 0\n")
+    guest.start()
+    lease = enter(guest, card.node)
+    pid = container.init_pid(MACHINE, guest.name)
+    assert pid is not None
+    assert container.has(MACHINE, pid, card.node)
+    assert guest.opens(card.node)
+    leave(guest, lease)
+    assert not guest.opens(card.node)
+    assert not left.exists()
+
+
+def test_a_link_in_a_container_leads_nobody_out_of_it(
+    stranger: Container, card: Card, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Whoever rules in a container may have put anything in the node's place."""
+    outside = tmp_path_factory.mktemp("outside") / "file"
+    stranger.run(f"/bin/busybox ln -s {outside} {card.node.path}")
+    lease = str(uuid.uuid4())
+    with pytest.raises(HostError, match="link in its place") as caught, Undo() as undo:
+        lxc.enter(MACHINE, stranger.name, lease, [card.node], undo)
+    assert caught.value.code == "container-refused"
+    assert not outside.exists()
+    assert not MACHINE.exists(lxc.book(stranger.name, lease))
+    assert "cantle" not in stranger.config.read_text().replace(stranger.name, "")
+    stranger.run(f"/bin/busybox rm {card.node.path}; mknod {card.node.path} c {card.node.major} {card.node.minor}")
+    assert not stranger.opens(card.node)
+
+
+def test_a_card_that_the_host_lacks_stops_the_lease_before_the_container_is_touched(
+    guest: Container, card: Card
+) -> None:
+    by_hand = guest.config.read_text()
+    gone = Node(f"{card.node.path}-gone", card.node.major, card.node.minor)
+    with pytest.raises(CantleError) as caught:
+        enter(guest, card.node, gone)
+    assert caught.value.code == "node-missing"
+    assert guest.config.read_text() == by_hand
+    assert not guest.opens(card.node)
