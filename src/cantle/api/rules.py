@@ -114,6 +114,7 @@ OURS = (
     Rule("cantle:lease:get_all", READER, "List leases."),
     Rule("cantle:lease:get_one", READER, "Show a lease, or wait for it."),
     Rule("cantle:lease:create", MEMBER, "Ask for a lease."),
+    Rule("cantle:lease:move", MEMBER, "Move a lease to another host."),
     Rule("cantle:lease:release", MEMBER, "Give a lease back."),
     Rule("cantle:token:get_all", ADMIN, "List tokens."),
     Rule("cantle:token:get_one", ADMIN, "Show a token."),

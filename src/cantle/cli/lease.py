@@ -141,6 +141,44 @@ def release(uuid: str, wait: bool, timeout: float) -> None:
         _until(client, uuid, ("released",), timeout, "be released")
 
 
+@lease.command("can-move")
+@click.argument("uuid")
+@click.option("--to", "host", required=True, help="The host that is to take it over.")
+@output_options
+def can_move(*, uuid: str, host: str, fmt: str, chosen: tuple[str, ...]) -> None:
+    """Say whether a host could take a lease over now. Changes nothing; exit code 4 if it could not.
+
+    \b
+    Examples:
+      cantle lease can-move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2
+    """
+    found = connect().get(f"/v1/leases/{segment(uuid)}/can-move", {"host": host})
+    print_record(found, fmt, columns=("fits", "summary"), chosen=chosen)
+    if not found["fits"]:
+        raise errors.NoCapacity("no-capacity", f"{host} cannot take lease {uuid} over now: {found['summary']}.")
+
+
+@lease.command("move")
+@click.argument("uuid")
+@click.option("--to", "host", required=True, help="The host that is to take it over.")
+@click.option("--stopped", is_flag=True, help="Your word that the workload does not run: its devices go away under it.")
+@_wait
+@_timeout
+@output_options
+def move(*, uuid: str, host: str, stopped: bool, wait: bool, timeout: float, fmt: str, chosen: tuple[str, ...]) -> None:
+    """Move the lease of a stopped workload: its units are claimed on the other host and given back on its own, both or neither.
+
+    \b
+    Examples:
+      cantle lease move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2 --stopped --wait
+    """
+    client = connect()
+    moved = client.post(f"/v1/leases/{segment(uuid)}/move", {"host": host, "stopped": stopped})
+    if wait:
+        moved = _until(client, uuid, ("active", "failed", "released"), timeout, "become active")
+    _print(moved, fmt, chosen)
+
+
 @lease.command("xml")
 @click.argument("uuid")
 def xml(uuid: str) -> None:

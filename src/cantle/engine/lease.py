@@ -234,6 +234,17 @@ def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
         "on_expiry": terms.on_expiry,
     }
     lease_id = store.add(connection, {**values, "host_id": found.host_id})
+    made = claim_units(connection, terms, found, lease_id, str(values["uuid"]))
+    about = Thing(terms.who.project_id, found.hostname, lease_uuid=str(values["uuid"]), facts=_said(terms, len(made)))
+    audit.record(connection, terms.who, "lease.create", about)
+    return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, arqs=made, **values)  # type: ignore[arg-type]
+
+
+def claim_units(connection: Connection, terms: Terms, found: Choice, lease_id: int, uuid: str) -> tuple[Arq, ...]:
+    """Write the requests and claims of a lease on its host, which is locked, and tell the host.
+
+    :raises LookAgain: somebody took one of the units meanwhile.
+    """
     units = [one for one in found.taken for _ in range(one.amount)]
     rows = [_arq(terms, one) for one in units]
     started = {"lease_id": lease_id, "profile_id": terms.asked.profile_id, "seconds": BIND_SECONDS}
@@ -246,13 +257,8 @@ def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
     if claim.take(connection, takes) < len(takes):
         raise LookAgain  # somebody took a unit between our look and our lock
     stock.refresh(connection, [found.host_id])
-    about = Thing(terms.who.project_id, found.hostname, lease_uuid=str(values["uuid"]), facts=_said(terms, len(units)))
-    audit.record(connection, terms.who, "lease.create", about)
     wake(connection, host_topic(found.hostname))
-    made = tuple(
-        Arq(id=number, lease_uuid=str(values["uuid"]), **row) for number, row in zip(numbers, rows, strict=True)
-    )
-    return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, arqs=made, **values)  # type: ignore[arg-type]
+    return tuple(Arq(id=number, lease_uuid=uuid, **row) for number, row in zip(numbers, rows, strict=True))
 
 
 def _said(terms: Terms, units: int) -> dict[str, str]:

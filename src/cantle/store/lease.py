@@ -62,6 +62,11 @@ _RENEW = (
         updated_at=bindparam("now"),
     )
 )
+_MOVE = (
+    update(leases)
+    .where(leases.c.id == bindparam("lease_id"), leases.c.released_at.is_(None))
+    .values(host_id=bindparam("to_host"), updated_at=bindparam("now"))
+)
 _RELEASE = (
     update(leases)
     .where(leases.c.id == bindparam("lease_id"), leases.c.released_at.is_(None))
@@ -137,6 +142,11 @@ def add(connection: Connection, values: dict[str, Any]) -> int:
     number = connection.execute(insert(leases), values).inserted_primary_key
     assert number is not None  # noqa: S101 - every row has one
     return int(number[0])
+
+
+def move(connection: Connection, lease_id: int, host_id: int, now: dt.datetime) -> bool:
+    """The lease is on another host from now on; False when it was given back meanwhile."""
+    return connection.execute(_MOVE, {"lease_id": lease_id, "to_host": host_id, "now": now}).rowcount == 1
 
 
 def release(connection: Connection, lease_id: int, now: dt.datetime) -> bool:

@@ -66,6 +66,7 @@ MAY = {
     "cantle:lease:get_one": READERS,
     "cantle:lease:create": MEMBERS | ADMINS,
     "cantle:lease:release": MEMBERS | ADMINS,
+    "cantle:lease:move": MEMBERS | ADMINS,
     "cantle:host:invite": ADMINS,
     "cantle:host:drain": ADMINS,
     "cantle:host:confirm": ADMINS,
@@ -144,6 +145,8 @@ GET    /v1/events                                      cantle:event:get_all
 GET    /v1/leases                                      cantle:lease:get_all
 POST   /v1/leases                                      cantle:lease:create
 GET    /v1/leases/{uuid}                               cantle:lease:get_one
+GET    /v1/leases/{uuid}/can-move                      cantle:lease:get_one
+POST   /v1/leases/{uuid}/move                          cantle:lease:move
 POST   /v1/leases/{uuid}/release                       cantle:lease:release
 DELETE /v1/hosts/{host}                                cantle:host:forget
 POST   /v1/hosts/{host}/drain                          cantle:host:drain

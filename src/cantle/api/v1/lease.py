@@ -82,10 +82,10 @@ def list_all(call: Call) -> dict[str, Any]:
         profile_name=asked.profile_name,
     )
 
-    def shape(lease: Lease) -> Shape:
-        return _shape(call, lease)
+    def listed(lease: Lease) -> Shape:
+        return shape(call, lease)
 
-    return collection.answer(call, "leases", limits, found, shape, kind=Shape, marker=lambda lease: lease.uuid)
+    return collection.answer(call, "leases", limits, found, listed, kind=Shape, marker=lambda lease: lease.uuid)
 
 
 def show(call: Call) -> Shape:
@@ -93,21 +93,21 @@ def show(call: Call) -> Shape:
     asked: WaitQuery = call.query
     uuid = _uuid(call)
     if not asked.wait:
-        return _shape(call, engine.get_lease(call.db, call.who, uuid))
+        return shape(call, engine.get_lease(call.db, call.who, uuid))
     with call.site.parking.place() as free:
         if not free:
             call.headers["Retry-After"] = str(retry_after())
-            return _shape(call, engine.get_lease(call.db, call.who, uuid))
+            return shape(call, engine.get_lease(call.db, call.who, uuid))
         seconds = min(asked.wait, call.site.settings.longest_wait)
-        return _shape(call, engine.wait_lease(call.db, call.who, uuid, seconds=seconds))
+        return shape(call, engine.wait_lease(call.db, call.who, uuid, seconds=seconds))
 
 
 def create(call: Call) -> Shape:
     """Choose a host, claim, and return the lease while the host makes the units ready."""
     new: NewLease = call.body
 
-    def shape(lease: Lease) -> Shape:
-        return _shape(call, lease)
+    def answer(lease: Lease) -> Shape:
+        return shape(call, lease)
 
     made = engine.create_lease(
         call.db,
@@ -119,21 +119,22 @@ def create(call: Call) -> Shape:
         expires_at=new.expires_at,
         nodes=new.numa_nodes,
         aliases=call.site.settings.aliases,
-        once=call.once(shape),
+        once=call.once(answer),
     )
-    return shape(made)
+    return answer(made)
 
 
 def release(call: Call) -> Shape:
     """Give it back; the units are free again when their hosts have taken them back."""
-    return _shape(call, engine.release_lease(call.db, call.who, _uuid(call)))
+    return shape(call, engine.release_lease(call.db, call.who, _uuid(call)))
 
 
 def _uuid(call: Call) -> str:
     return checked(call.params["uuid"], "The lease's uuid")
 
 
-def _shape(call: Call, lease: Lease) -> Shape:
+def shape(call: Call, lease: Lease) -> Shape:
+    """The lease on the wire."""
     return Shape(
         uuid=lease.uuid,
         state=lease.state,

@@ -1,0 +1,106 @@
+"""Leases that go to another host, of workloads that do not run meanwhile (spec S2.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sqlalchemy import Connection
+
+from cantle.engine import announce, audit, choice, explain
+from cantle.engine import lease as leases
+from cantle.engine.access import sees
+from cantle.engine.choice import Asked
+from cantle.engine.clock import now
+from cantle.errors import Conflict, NotFound
+from cantle.model import uuids
+from cantle.model.alias import Aliases
+from cantle.model.explanation import Explanation
+from cantle.model.identity import Identity
+from cantle.model.lease import Lease, OnExpiry
+from cantle.store import arq, claim, host, stock
+from cantle.store import lease as store
+from cantle.store.database import Database, host_topic, lease_topic, wake
+from cantle.store.types import Record
+
+
+def can_move(db: Database, who: Identity, uuid: str, *, to: str, aliases: Aliases) -> Explanation:
+    """Whether a host could take a lease over now, and why not. Changes nothing.
+
+    :param to: the host's name.
+    :raises NotFound: ``lease-not-found``, ``host-not-found``.
+    :raises Conflict: ``lease-over``, ``lease-is-there``.
+    """
+    with db.read() as connection:
+        row = _row(connection, who, uuid, to)
+        return explain.look(connection, _asked(connection, row, aliases), hostname=to)
+
+
+def move_lease(
+    db: Database, who: Identity, uuid: str, *, to: str, stopped: bool, aliases: Aliases, nodes: Collection[int] = ()
+) -> Lease:
+    """Claim on that host what the lease asks for, and give back what it has: both, or neither. It is the same lease, pending until the
+    new host has made its units ready; the old host takes back what it had.
+
+    :param stopped: the caller's word that the workload does not run: its devices go away under it.
+    :raises NotFound: ``lease-not-found``, ``host-not-found``.
+    :raises Conflict: ``workload-not-stopped``, ``lease-over``, ``lease-is-there``.
+    :raises NoCapacity: ``no-capacity``, with the explanation of that host.
+    """
+    if not stopped:
+        raise Conflict(
+            "workload-not-stopped",
+            "Only a stopped workload can go to another host: stop it, and say that it is (--stopped).",
+        )
+
+    def work(connection: Connection) -> Lease:
+        row = _row(connection, who, uuid, to)
+        asked = _asked(connection, row, aliases)
+        found = choice.hold(connection, asked, hostname=to, nodes=nodes)
+        if found is None:
+            raise explain.refusal(asked, explain.look(connection, asked, hostname=to, nodes=nodes))
+        host.lock(connection, [row.host_id])
+        moment = now()
+        before = announce.leases_now(connection, {row.uuid})
+        if not store.move(connection, row.id, found.host_id, moment):
+            raise _over(row.uuid)
+        claim.unwant_of_lease(connection, row.id, moment, who)
+        arq.remove_of_lease(connection, row.id)
+        owner = Identity(row.owner, row.project_id, request_id=who.request_id)
+        terms = leases.Terms(owner, asked, row.workload, row.expires_at, OnExpiry(row.on_expiry), moment)
+        leases.claim_units(connection, terms, found, row.id, row.uuid)
+        stock.refresh(connection, [row.host_id])
+        audit.record(connection, who, "lease.move", leases.thing(row, to=to))
+        announce.leases_changed(connection, before, moment)
+        wake(connection, host_topic(row.hostname))
+        wake(connection, lease_topic(row.uuid))
+        moved = store.by_uuid(connection, row.uuid)
+        assert moved is not None  # noqa: S101 - it was just changed
+        return moved
+
+    lease = db.run(work)
+    audit.note(who, "lease.move", lease.uuid, f"to {lease.hostname}")
+    return lease
+
+
+def _row(connection: Connection, who: Identity, uuid: str, to: str) -> Record:
+    row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
+    if row is None or not sees(who, row.project_id):
+        raise leases.lease_missing(uuid)
+    if row.released_at is not None:
+        raise _over(row.uuid)
+    if host.find(connection, to) is None:
+        raise NotFound("host-not-found", f"There is no host {to}.", hostname=to)
+    if row.hostname == to:
+        raise Conflict("lease-is-there", f"Lease {row.uuid} is on {to} already.")
+    return row
+
+
+def _asked(connection: Connection, row: Record, aliases: Aliases) -> Asked:
+    """What the lease asked for, as often as it did: so often as its first group's units are there."""
+    once = choice.by_name(connection, row.profile_name, 1, aliases)
+    first = sum(one.group_id == 0 for one in arq.of_lease(connection, row.id))
+    return choice.by_name(connection, row.profile_name, max(1, first // once.request.groups[0].units), aliases)
+
+
+def _over(uuid: str) -> Conflict:
+    return Conflict("lease-over", f"Lease {uuid} was given back: there is nothing to move.")
