@@ -211,7 +211,17 @@ def _rabbit(home: Path, port: int, names_port: int) -> Service:
 
 
 def _wsgi(home: Path, name: str, port: int, module: str, *arguments: str, **env: str) -> Service:
-    words = [str(VENV / "bin" / "python"), "-W", "ignore", str(HERE / "peer_wsgi.py"), str(port), module, *arguments]
+    # -P: names in our own directory would be found before the packages of those names.
+    words = [
+        str(VENV / "bin" / "python"),
+        "-P",
+        "-W",
+        "ignore",
+        str(HERE / "peer_wsgi.py"),
+        str(port),
+        module,
+        *arguments,
+    ]
     return Service(name, words, home, env=env)
 
 
