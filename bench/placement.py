@@ -27,6 +27,7 @@ from uuid import uuid4
 import msgspec
 import requests
 from keystoneauth1 import adapter, noauth, session
+from sqlalchemy import update
 from tests.placement_service import placement
 from tests.unit.engine.cloud import ADMIN, Host, t4, whole
 
@@ -38,6 +39,8 @@ from cantle.placement.client import PlacementClient
 from cantle.store import publication
 from cantle.store.database import Database
 from cantle.store.migrate import upgrade
+from cantle.store.tables import hosts
+from cantle.store.types import database_now
 
 CARDS = 8
 UNITS = 16
@@ -97,8 +100,7 @@ def main() -> int:
     """Measure, print, and return 1 when a goal is missed."""
     reader = argparse.ArgumentParser(description=__doc__)
     reader.add_argument("--hosts", type=int, default=20)
-    hosts: int = reader.parse_args().hosts
-    missed = publishing(hosts)
+    missed = publishing(reader.parse_args().hosts)
     return int(searching() or missed)
 
 
@@ -113,10 +115,11 @@ def publishing(count: int) -> bool:
             name = f"compute-{number}"
             there.call("POST", "/resource_providers", {"name": name, "uuid": str(uuid4())})
             Host(db, name).report(*(t4(UNITS, host=name, address=f"0000:{card + 1:02x}:00.0") for card in range(CARDS)))
+        stay_up(db)
         client = there.client()
         keeper = Publisher(db, client, Settings(), stop=threading.Event(), patient=False)
         before = memory()
-        first = timed("first publication", client, keeper.round)
+        first = timed("first publication", client, lambda: rounds(keeper))
         print(f"{'  of which a host':44} {first / count:8.1f} requests")
         idle = timed("a round with nothing to do", client, keeper.round)
         timed("a look at every host's tree", client, lambda: look(db, keeper, count))
@@ -130,6 +133,18 @@ def publishing(count: int) -> bool:
     print(f"goal: nothing to do = 0 requests: {'met' if idle == 0 else 'MISSED'}")
     print(f"goal: one card's change <= {GOAL_CHANGE} requests: {'met' if change <= GOAL_CHANGE else 'MISSED'}")
     return idle > 0 or change > GOAL_CHANGE
+
+
+def rounds(keeper: Publisher) -> None:
+    """Rounds until nothing is due, as a keeper does them."""
+    while keeper.round():
+        pass
+
+
+def stay_up(db: Database) -> None:
+    """No host falls silent while we measure."""
+    with db.write() as connection:
+        connection.execute(update(hosts).values(last_seen=database_now(86400)))
 
 
 def look(db: Database, keeper: Publisher, count: int) -> None:
@@ -174,7 +189,8 @@ def fill(there: Service, count: int, *, pooled: bool) -> None:
             cards = (whole(host=name, address=f"0000:{card + 1:02x}:00.0") for card in range(CARDS))
             Host(db, name).report(*(msgspec.structs.replace(card, numa_node=0) for card in cards))
         settings = Settings(pool_identical=pooled)
-        Publisher(db, there.client(), settings, stop=threading.Event(), patient=False).round()
+        publisher = Publisher(db, there.client(), settings, stop=threading.Event(), patient=False)
+        rounds(publisher)
         db.close()
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 from oslo_config import cfg
 
+from cantle.conf import devices
 from cantle.conf.values import read
 from cantle.errors import BadConfig
 from cantle.keeper.placement import Publishing
 from cantle.keeper.placement_host import Settings
+from cantle.placement.overlap import NovaConf
 from cantle.placement.wanted import Rules
 
 GROUP = "placement"
@@ -39,6 +41,12 @@ OPTIONS = (
         help="Offer interchangeable whole cards of a host (same model, traits, NUMA node) as one provider, so that one request group can "
         "ask for several and the scheduler stays quick. Flavors with group_policy = isolate do not fit on a pool.",
     ),
+    cfg.ListOpt(
+        "nova_conf",
+        default=[],
+        help="Copies of the compute nodes' nova.conf. Devices that its [pci] device_spec or enabled_mdev_types lend already, and mediated "
+        "devices of a class that it makes itself, are held back in Placement. What Nova publishes there is seen without this.",
+    ),
     cfg.IntOpt(
         "missing_grace",
         default=86400,
@@ -54,7 +62,7 @@ _TIMEOUT = 30
 def settings(conf: cfg.ConfigOpts) -> Settings:
     """What to publish.
 
-    :raises BadConfig: ``bad-option``.
+    :raises BadConfig: ``bad-option``, and for files in ``nova_conf`` what `cantle.conf.devices.load` raises.
     """
     group = read(conf, GROUP, OPTIONS)
     return Settings(
@@ -63,6 +71,21 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
         domain=group.host_domain.strip("."),
         missing_grace_s=float(group.missing_grace),
         pool_identical=group.pool_identical,
+        nova=tuple(_nova(path) for path in group.nova_conf),
+    )
+
+
+def _nova(path: str) -> NovaConf:
+    """What a nova.conf lends, read by the reader of our own sections, which are Nova's.
+
+    :raises BadConfig: as `cantle.conf.devices.load`.
+    """
+    types = devices.load([path], parent_exists=lambda _name: True)
+    return NovaConf(
+        path,
+        types.labelling.whitelist,
+        frozenset(address for one in types.types for address in one.addresses),
+        frozenset(one.resource_class for one in types.types),
     )
 
 

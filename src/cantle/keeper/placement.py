@@ -34,6 +34,9 @@ LOG = logging.getLogger(__name__)
 
 #: Between rounds: how soon a change is published.
 EVERY_S = 2.0
+#: Hosts of one round. What has changed meanwhile comes first in the next: a cloud that is published for the first time, which may take
+#: minutes, holds up no card that fails.
+AT_ONCE = 20
 #: Between attempts while the database is away.
 AWAY_S = 5.0
 #: How long a claim lasts without being held anew; each write does. Longer than the longest call.
@@ -122,19 +125,18 @@ class Publisher:
         pause = 0.0
         while not self._stop.wait(pause):
             try:
-                self.round()
-                pause = EVERY_S
+                pause = EVERY_S if self.round() == 0 else 0.0
             except Unavailable as error:
                 LOG.warning("placement: %s: %s", error.code, error.message)
                 pause = AWAY_S
 
     def round(self) -> int:
-        """Everything that is due, once; how many hosts that were.
+        """Some of what is due, what has changed before what is only to be looked at; how many hosts that were.
 
         :raises Unavailable: the database is away; what was done is remembered.
         """
         done = 0
-        for host_id, hostname, stamp in self._due():
+        for host_id, hostname, stamp in self._due()[:AT_ONCE]:
             if self._stop.is_set():
                 break
             done += self.publish(host_id, hostname, stamp)
@@ -147,6 +149,7 @@ class Publisher:
         if new:
             self._db.run(lambda connection: publication.enroll(connection, new))
         patient = time.monotonic() < self._patient_until
+        rows.sort(key=lambda pair: (pair[0].stamp is None, pair[0].stamp == pair[1]))
         due = [
             (row.id, row.hostname, stamp)
             for row, stamp in rows

@@ -10,8 +10,10 @@ from sqlalchemy import Connection
 
 from cantle.errors import CantleError
 from cantle.model.device import Health
+from cantle.model.device_spec import Candidate
+from cantle.model.pci import PciAddress
 from cantle.model.provider import Node
-from cantle.placement.overlap import lent, withheld
+from cantle.placement.overlap import NovaConf, lent, withheld
 from cantle.placement.pool import Card, grouped, pooled
 from cantle.placement.sync import HostTree, Outcome
 from cantle.placement.wanted import Part, Rules, wanted
@@ -32,6 +34,7 @@ class Settings:
     :param names: by host name, what its provider is called, where it has not the host's name.
     :param domain: what makes a short host name a qualified one; "" for nothing.
     :param pool_identical: whether interchangeable whole cards of a host are one provider.
+    :param nova: nova.conf files of compute nodes, for what those lend by themselves.
     :param missing_grace_s: for how long a device that its host does not name any more is kept in Placement, all reserved.
     """
 
@@ -40,6 +43,7 @@ class Settings:
     domain: str = ""
     missing_grace_s: float = 86400.0
     pool_identical: bool = False
+    nova: tuple[NovaConf, ...] = ()
 
     def names_of(self, hostname: str) -> tuple[str, ...]:
         """What the provider of a host may be called: what was said, else the qualified name, else the short one (LP 2139369)."""
@@ -83,6 +87,7 @@ def wanted_of(
     root = Node(state.root_uuid, state.root_name, None, 0) if state is not None and state.root_uuid else None
     addresses = {row.id: row.device_address for row in rows}
     placed = [(_published(card, pools), addresses[card.number]) for card in cards]
+    by_file = _lent_by_files(settings, rows, placed)
     tree = HostTree(
         hostname,
         settings.names_of(hostname),
@@ -90,13 +95,26 @@ def wanted_of(
         shall,
         records,
         look,
-        overlap=json.loads(state.notes) if state is not None and state.notes else {},
-        collide=lambda found, theirs: withheld(placed, lent(found, theirs)),
+        overlap={**(json.loads(state.notes) if state is not None and state.notes else {}), **by_file},
+        collide=lambda found, theirs: {**withheld(placed, lent(found, theirs)), **by_file},
     )
     leaving = [
         one.name for part in parts if (one := shall.get(part.uuid)) and not one.gone and part.lent > part.offered
     ]
     return HostWork(tree, leaving)
+
+
+def _lent_by_files(settings: Settings, rows: Sequence[Row], placed: Sequence[tuple[Part, str]]) -> dict[str, str]:
+    """By provider uuid, what is held back for what nova.conf files say."""
+    found: dict[str, str] = {}
+    for nova in settings.nova:
+        devices = [
+            Candidate(row.vendor_id, row.product_id, PciAddress.parse(row.device_address))
+            for row in rows
+            if row.control_path_type == "PCI"
+        ]
+        found |= withheld(placed, nova.lends(devices))
+    return found
 
 
 def _mark_missing(db: Database, rows: Sequence[Row], remembered: Mapping[str, tuple[object, bool, bool]]) -> None:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from cantle.model.device_spec import Candidate, Whitelist
 from cantle.model.pci import PciAddress
 from cantle.model.provider import Node, Provider
 from cantle.placement.wanted import Part
@@ -29,6 +30,28 @@ class Lent:
 
     addresses: Mapping[str, str]
     classes: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NovaConf:
+    """What a nova.conf says of devices that the compute service lends by itself.
+
+    :param place: the file, for people.
+    :param whitelist: its ``[pci] device_spec``.
+    :param parents: PCI addresses with a mediated type enabled, as sysfs spells them.
+    :param classes: resource classes of its mediated types.
+    """
+
+    place: str
+    whitelist: Whitelist
+    parents: frozenset[str] = frozenset()
+    classes: frozenset[str] = frozenset()
+
+    def lends(self, devices: Iterable[Candidate]) -> Lent:
+        """Of these devices, what it lends."""
+        listed = {str(one.address): f"[pci] device_spec in {self.place}" for one in devices if self.whitelist.of(one)}
+        mediated = f"enabled_mdev_types in {self.place}"
+        return Lent({**listed, **dict.fromkeys(self.parents, mediated)}, dict.fromkeys(self.classes, mediated))
 
 
 def address_of(root: str, name: str) -> str | None:

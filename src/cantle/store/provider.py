@@ -53,6 +53,8 @@ _PARTS = (
         devices.c.mode,
         devices.c.model,
         devices.c.numa_node,
+        devices.c.vendor_id,
+        devices.c.product_id,
         devices.c.control_path_type,
         *(column for column in SERVICE if column.name != "up"),
         HEARD.label("up"),

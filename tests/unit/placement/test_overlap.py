@@ -12,6 +12,8 @@ from tests.placement_service import Placement
 from tests.unit.engine.cloud import t4, whole
 from tests.unit.placement.test_publisher import AF, Cloud
 
+from cantle.conf import files, placement
+from cantle.errors import BadConfig
 from cantle.placement.overlap import address_of
 
 
@@ -75,3 +77,37 @@ def test_a_nova_compute_that_makes_vgpus_itself_keeps_ours_of_that_class_back_un
         cloud.keeper().round()
         assert cloud.shown()[AF] == (8, 0)
         assert cloud.states()[0].waiting is None
+
+
+def test_what_a_nova_conf_lends_by_itself_is_held_back_with_the_file_named(service: Placement, tmp_path: Path) -> None:
+    file = tmp_path / "nova.conf"
+    file.write_text('[pci]\ndevice_spec = {"vendor_id": "10de", "product_id": "20b0", "address": "*:3b:00.*"}\n')
+    conf = tmp_path / "cantle.conf"
+    conf.write_text(f"[placement]\nnova_conf = {file}\n")
+    with database("sqlite", tmp_path) as db:
+        cloud = Cloud(db, service, placement.settings(files.read([str(conf)])))
+        cloud.host.report(t4(4), whole(), whole(address="0000:3c:00.0"))
+        cloud.keeper().round()
+        shown = cloud.shown()
+        assert shown == {AF: (4, 0), "compute-1_0000:3b:00.0 PGPU": (1, 1), "compute-1_0000:3c:00.0 PGPU": (1, 0)}
+        assert f"[pci] device_spec in {file}" in cloud.states()[0].waiting
+
+
+def test_a_class_that_a_nova_conf_makes_mediated_devices_of_is_held_back(service: Placement, tmp_path: Path) -> None:
+    file = tmp_path / "nova.conf"
+    file.write_text("[devices]\nenabled_mdev_types = nvidia-35\n[mdev_nvidia-35]\ndevice_addresses = 0000:84:00.0\n")
+    conf = tmp_path / "cantle.conf"
+    conf.write_text(f"[placement]\nnova_conf = {file}\n")
+    with database("sqlite", tmp_path) as db:
+        cloud = Cloud(db, service, placement.settings(files.read([str(conf)])))
+        cloud.host.report(t4(4), whole())
+        cloud.keeper().round()
+        assert cloud.shown() == {AF: (4, 4), "compute-1_0000:3b:00.0 PGPU": (1, 0)}
+
+
+def test_a_nova_conf_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    conf = tmp_path / "cantle.conf"
+    conf.write_text(f"[placement]\nnova_conf = {tmp_path / 'nowhere.conf'}\n")
+    with pytest.raises(BadConfig) as refused:
+        placement.settings(files.read([str(conf)]))
+    assert refused.value.code == "config-file-missing"
