@@ -225,3 +225,24 @@ def test_a_directory_in_an_open_one_is_no_link(host: Path) -> None:
         assert files.directory_or_none("outside") is None
         assert files.directory_or_none("nothing") is None
     assert Root(host).directory_or_none("sys/nothing") is None
+
+
+def test_whether_a_node_is_taken_is_known_of_devices_of_this_machine_alone(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev" / "null").symlink_to("/dev/null")
+    assert Root().is_taken("dev/null") is False
+    assert Root().is_taken("dev/no-such-node") is None
+    assert Root().is_taken("etc/passwd") is None
+    assert Root(tmp_path).is_taken("dev/null") is None
+    with pytest.raises(HostError):
+        Root().is_taken("dev/../etc/passwd")
+
+
+def test_a_file_of_the_system_s_is_removed_and_one_that_is_not_there_needs_no_removing(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "file").write_text("")
+    root = Root(tmp_path)
+    root.remove("etc/file")
+    root.remove("etc/file")
+    root.remove("no/such/file")
+    assert not (tmp_path / "etc" / "file").exists()
