@@ -112,7 +112,7 @@ def serving(place: Path, url: str, kind: str, agents: int) -> Iterator[Servers]:
         both = [Service("serve", argv, place)]
     else:
         both = [
-            gunicorn("agents", "agents", config, agents_port, agents + 100),
+            gunicorn("agents", "agents", config, agents_port, agents + 100, "nice", "-n", "5"),
             gunicorn("api", "application", config, public_port, 24),
         ]
     ports = dict(zip(("agents", "api"), (agents_port, public_port), strict=True))
@@ -126,11 +126,11 @@ def serving(place: Path, url: str, kind: str, agents: int) -> Iterator[Servers]:
             service.stop(seconds=10)
 
 
-def gunicorn(name: str, application: str, config: Path, port: int, threads: int) -> Service:
-    """As docs/deploy says."""
+def gunicorn(name: str, application: str, config: Path, port: int, threads: int, *before: str) -> Service:
+    """As docs/deploy says; agents with ``nice``, as their unit of systemd has it."""
     deployed = DEPLOY / f"gunicorn-{name}.conf.py"
     argv = [
-        sys.executable, "-m", "gunicorn", "--config", str(deployed), "--bind", f"127.0.0.1:{port}", "--workers", "1",
+        *before, sys.executable, "-m", "gunicorn", "--config", str(deployed), "--bind", f"127.0.0.1:{port}", "--workers", "1",
         "--threads", str(threads), "--worker-connections", str(threads + 500), f"cantle.wsgi:{application}",
     ]  # fmt: skip
     return Service(name, argv, config.parent, env={"CANTLE_CONFIG": str(config)})

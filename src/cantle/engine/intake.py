@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import fence, heartbeat, units
+from cantle.engine import fence, heartbeat, swap, units
 from cantle.engine import report_columns as columns
 from cantle.engine.clock import now
 from cantle.engine.pool import log_pools
@@ -112,8 +112,11 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
         values["clock_skew_ms"] = hosts.milliseconds(skew)
     if changed:
         values["conditions"] = tuple(("agent", one.code[:64], one.message) for one in report.conditions)
-        problems = _Intake(connection, row.id, moment).all_of(report)
-        values |= {"digest": report.digest, "problems": problems, "updated_at": moment}
+        intake = _Intake(connection, row.id, moment)
+        problems = intake.all_of(report)
+        # A report of which something is not taken in yet is looked at again when it comes again.
+        digest = None if intake.waiting else report.digest
+        values |= {"digest": digest, "problems": problems, "updated_at": moment}
         wake(connection, report_topic(hostname))
     hosts.change(connection, row.id, **values)
     return row.id, InventoryAnswer(generation=row.generation, changed=changed)
@@ -129,6 +132,8 @@ class _Intake:
         self._standing = store.standing(connection, host_id)
         self._problems: list[Problem] = []
         self._kinds: dict[str, str] = {}
+        #: By address, why what is there cannot be taken in before something else has gone.
+        self.waiting: dict[str, str] = {}
 
     def all_of(self, report: InventoryReport) -> list[Problem]:
         """Write what the report says; the report's problems and ours about it."""
@@ -136,6 +141,9 @@ class _Intake:
         bad = unusable(report.devices)
         usable = [device for position, device in enumerate(report.devices) if position not in bad]
         distrusted = {report.devices[position].address: reason for position, reason in bad.items()}
+        self.waiting, told = swap.make_room(self._connection, self._standing, usable)
+        self._problems += told
+        usable = [device for device in usable if device.address not in self.waiting]
         numbers = self._devices(usable, distrusted)
         offered = self._deployables({device.address: device for device in usable}, numbers)
         self._handles(offered)
@@ -159,6 +167,8 @@ class _Intake:
                     "health": Health.FAILED,
                     "reason": f"what its host reports is unusable: {distrusted[address]}",
                 }
+            elif address in self.waiting:
+                values = columns.row_values(row) | {"health": Health.MISSING, "reason": self.waiting[address]}
             else:
                 values = columns.row_values(row) | {
                     "health": Health.MISSING,

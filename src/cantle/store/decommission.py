@@ -42,6 +42,16 @@ _REMOVE = (
     delete(stocks).where(stocks.c.host_id == bindparam("of_host")),
 )
 
+_OF_DEVICE = select(deployables.c.id).where(deployables.c.device_id == bindparam("of_device"))
+_REMOVE_DEVICE = (
+    delete(attach_handles).where(attach_handles.c.deployable_id.in_(_OF_DEVICE)),
+    delete(attributes).where(attributes.c.deployable_id.in_(_OF_DEVICE)),
+    delete(intents).where(intents.c.device_id == bindparam("of_device")),
+    update(deployables).where(deployables.c.device_id == bindparam("of_device")).values(parent_id=None, root_id=None),
+    delete(deployables).where(deployables.c.device_id == bindparam("of_device")),
+    delete(devices).where(devices.c.id == bindparam("of_device")),
+)
+
 _RENAME = update(deployables).where(deployables.c.id == bindparam("of_deployable")).values(name=bindparam("to_name"))
 _NAMES = select(deployables.c.id, deployables.c.name).where(deployables.c.host_id == bindparam("of_host"))
 
@@ -55,6 +65,12 @@ def remove(connection: Connection, host_id: int) -> None:
     """Delete all that a host has. Nothing of it may be lent."""
     for statement in _REMOVE:
         connection.execute(statement, {"of_host": host_id})
+
+
+def remove_device(connection: Connection, device_id: int) -> None:
+    """Delete one device with all it has and all that was wanted of it. Nothing of it may be lent."""
+    for statement in _REMOVE_DEVICE:
+        connection.execute(statement, {"of_device": device_id})
 
 
 def rename(connection: Connection, host_id: int, before: str, after: str) -> None:

@@ -16,6 +16,13 @@ from contextlib import contextmanager
 #: How long one who waits for a covered topic sleeps at most.
 COVERED_S = 5.0
 
+#: The same for hosts: there are thousands, each waits all the time, and a fifth of a processor would go into looking again.
+#: A hint that was lost costs a bind this long, still within its time.
+COVERED_HOSTS_S = 30.0
+
+#: What topics of hosts begin with (`cantle.store.database.host_topic`).
+_OF_HOSTS = "host/"
+
 
 class Waiter:
     """One who waits. Hints that come while he is looking are not lost: the next `wait` returns at once.
@@ -88,7 +95,8 @@ class Wakeups:
 
     def look_again(self, topic: str) -> float:
         """How long one who waits for this topic sleeps at most."""
-        return COVERED_S if topic.startswith(self.covered) else self.look_again_s
+        seconds = COVERED_S if topic.startswith(self.covered) else self.look_again_s
+        return COVERED_HOSTS_S if seconds >= COVERED_S and topic.startswith(_OF_HOSTS) else seconds
 
     def waited_for(self, beginning: str) -> list[str]:
         """The topics that begin so and that somebody waits for."""

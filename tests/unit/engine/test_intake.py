@@ -236,7 +236,7 @@ def test_a_lent_unit_is_never_changed_under_its_guest(db: Database) -> None:
 
 def test_a_change_of_mode_replaces_what_is_offered(db: Database) -> None:
     host = Host(db)
-    host.report(whole(address="0000:af:00.0"))
+    host.report(msgspec.structs.replace(whole(address="0000:af:00.0"), product_id="1eb8", model="T4"))
     (before,) = list_deployables(db)
     host.report(t4(2))
     (after,) = list_deployables(db)

@@ -21,7 +21,7 @@ from cantle.store.database import Database, wake
 from cantle.store.listening import _LONGEST, _packed
 from cantle.store.polling import Polling
 from cantle.store.tables import hosts
-from cantle.store.wakeups import COVERED_S, Wakeups
+from cantle.store.wakeups import COVERED_HOSTS_S, COVERED_S, Wakeups
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -198,7 +198,7 @@ def test_it_polls_in_a_thread_and_says_so_until_it_is_stopped(sqlite: Database) 
     wakeups = Wakeups(0.25, lambda: polling.start(wakeups))
     with wakeups.waiter("host/compute-1") as agent:
         until(lambda: wakeups.covered == ("host/",))
-        assert wakeups.look_again("host/compute-1") == COVERED_S
+        assert wakeups.look_again("host/compute-1") == COVERED_HOSTS_S
         assert wakeups.look_again("lease/x") == 0.25
         agent.wait(0)
         with sqlite.write() as connection:
