@@ -92,6 +92,7 @@ class Agent:
             rescan=rescan,
             pause=stop.wait,
         )
+        self._upkeep.when_cleaning(self._tell_cleaning)
         self._changed = threading.Event()
         self._ended = threading.Event()
         self._began = clock()
@@ -271,6 +272,15 @@ class Agent:
             self._client.results(Results(self._upkeep.start, self._heard, tuple(self._untold)))
             self._told.update((result.uuid, result) for result in self._untold)
             self._untold = []
+
+    def _tell_cleaning(self, uuid: str) -> None:
+        """Say that nobody holds a unit any more, before what may take a while. Where that fails, the result will say it too."""
+        if self._heard is None:
+            return
+        try:
+            self._client.results(Results(self._upkeep.start, self._heard, (HandleResult(uuid, Outcome.CLEANING),)))
+        except CantleError as error:
+            _log.warning("%s: the server could not be told that %s is being cleaned: %s", self._hostname, uuid, error)
 
     def _look_soon(self, seconds: float = _AFTER_WORK) -> None:
         """Look at what our own work has changed. Not at once: whoever waits for the next unit comes first, and a burst needs one look."""

@@ -26,6 +26,10 @@ TAKE_BACK_WHOLE = "take-back-whole"
 SEE_FREE = "see-free"
 #: An argument of LEND_WHOLE: nobody may have the card yet, not even on vfio-pci.
 FREE = "free"
+#: An argument of SEE_FREE and TAKE_BACK_WHOLE: the card is cleaned once nobody has it. FOR_NEXT: it must be clean before it is lent again.
+CLEAN = "clean"
+FOR_NEXT = "for-next"
+IF_POSSIBLE = "if-possible"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,8 @@ def plan(
     :param restore: only what is wanted, for a time without the server: what is to be taken back may be wanted again by now.
     :param leftovers: units to be taken back besides.
     """
-    back = [] if restore else [_take_back(handle, observed) for handle in (*leftovers, *work.unwanted)]
+    back = [] if restore else [_take_back(handle, observed, IF_POSSIBLE) for handle in leftovers]
+    back += [] if restore else [_take_back(handle, observed, FOR_NEXT) for handle in work.unwanted]
     return back + [_if_allowed(_make_ready(handle, observed), observed) for handle in work.wanted]
 
 
@@ -162,12 +167,12 @@ def _may_be_held(handle: WantedHandle, observed: Observed) -> bool:
     return observed.handed is None or handle.uuid in observed.handed
 
 
-def _take_back(handle: WantedHandle, observed: Observed) -> Task:
+def _take_back(handle: WantedHandle, observed: Observed, clean: str) -> Task:
     match handle.attach_type:
         case AttachType.MDEV:
             return _take_back_mdev(handle, observed)
         case AttachType.PCI:
-            return _take_back_whole(handle, observed)
+            return _take_back_whole(handle, observed, clean)
         case AttachType.TEST_PCI:
             return Task(handle, Outcome.ABSENT)
 
@@ -193,15 +198,15 @@ def _take_back_mdev(handle: WantedHandle, observed: Observed) -> Task:
     return Task(handle, Outcome.ABSENT, Step(DROP_MDEV, handle.uuid, {}, False, True, sentence))
 
 
-def _take_back_whole(handle: WantedHandle, observed: Observed) -> Task:
+def _take_back_whole(handle: WantedHandle, observed: Observed, clean: str) -> Task:
     card = handle.device
     if card in observed.kept:
-        sentence = f"see that nobody uses {card}, which stays on {vfio.VFIO_PCI}"
-        return Task(handle, Outcome.ABSENT, Step(SEE_FREE, card, {}, True, False, sentence))
+        sentence = f"see that nobody uses {card}, which stays on {vfio.VFIO_PCI}, and reset it"
+        return Task(handle, Outcome.ABSENT, Step(SEE_FREE, card, {CLEAN: clean}, True, False, sentence))
     if card not in observed.taken:
         return Task(handle, Outcome.ABSENT)
-    sentence = f"give {card} back to where it came from"
-    return Task(handle, Outcome.ABSENT, Step(TAKE_BACK_WHOLE, card, {}, True, True, sentence))
+    sentence = f"reset {card} and give it back to where it came from"
+    return Task(handle, Outcome.ABSENT, Step(TAKE_BACK_WHOLE, card, {CLEAN: clean}, True, True, sentence))
 
 
 def _refused(handle: WantedHandle, goal: Outcome, code: str, message: str) -> Task:

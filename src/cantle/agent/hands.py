@@ -8,7 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from cantle.agent.converge import DROP_MDEV, FREE, LEND_WHOLE, MAKE_MDEV, SEE_FREE, TAKE_BACK_WHOLE, Task
+from cantle.agent import cleaning
+from cantle.agent.converge import (
+    CLEAN,
+    DROP_MDEV,
+    FOR_NEXT,
+    FREE,
+    LEND_WHOLE,
+    MAKE_MDEV,
+    SEE_FREE,
+    TAKE_BACK_WHOLE,
+    Task,
+)
 from cantle.agent.desired import Desired, DesiredFile
 from cantle.errors import CantleError, HostError
 from cantle.kernel import mdev, mdevctl, pci, vfio
@@ -16,11 +27,12 @@ from cantle.kernel import unit as units
 from cantle.kernel.mdev import MdevDevice
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Executors, Undo, run_steps
+from cantle.kernel.unit import Unit
 from cantle.kernel.vfio import Original
 from cantle.model.intent import is_pci
 from cantle.model.pci import PciAddress
 from cantle.model.step import Step
-from cantle.wire.work import HandleResult, Outcome
+from cantle.wire.work import Cleaning, HandleResult, Outcome
 
 #: Makes sure that a parent offers a type, waiting ``seconds`` for it.
 AWAIT_TYPE = "await-type"
@@ -34,11 +46,24 @@ class Hands:
 
     :param memory: what was loaded from ``file``.
     :param pause: sleeps for so many seconds, less when it is time to stop.
+    :param require_reset: a card that offers no reset is not clean for the next one.
+
+    ``on_cleaning`` is called with a unit's uuid when nobody holds it any more and its cleaning begins.
     """
 
     def __init__(
-        self, root: Root, file: DesiredFile, memory: Desired, pause: Callable[[float], object] = time.sleep
+        self,
+        root: Root,
+        file: DesiredFile,
+        memory: Desired,
+        pause: Callable[[float], object] = time.sleep,
+        *,
+        require_reset: bool = False,
     ) -> None:
+        self.on_cleaning: Callable[[str], object] = lambda _uuid: None
+        self._require_reset = require_reset
+        self._uuid = ""
+        self._cleaned: Cleaning | None = None
         self._root = root
         self._file = file
         self._pause = pause
@@ -78,16 +103,18 @@ class Hands:
         uuid = task.handle.uuid
         if task.refusal is not None:
             return HandleResult(uuid, Outcome.FAILED, *task.refusal)
+        self._uuid, self._cleaned = uuid, cleaning.NOTHING if task.goal is Outcome.ABSENT else None
         if task.step is None:
-            return HandleResult(uuid, task.goal)
+            return HandleResult(uuid, task.goal, cleaning=self._cleaned)
         try:
             for note in run_steps(self._root, [task.step], self._executors):
                 _log.info("%s: %s", task.step.sentence, note)
         except CantleError as error:
             _log.warning("could not %s: %s", task.step.sentence, error)
-            return HandleResult(uuid, Outcome.FAILED, error.code, error.message)
+            outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
+            return HandleResult(uuid, outcome, error.code, error.message)
         _log.info("did %s", task.step.sentence)
-        return HandleResult(uuid, task.goal)
+        return HandleResult(uuid, task.goal, cleaning=self._cleaned)
 
     def _make_mdev(self, root: Root, step: Step, undo: Undo) -> None:
         parent, type_id = step.args["parent"], step.args["type"]
@@ -100,6 +127,7 @@ class Hands:
         undo.push(f"remove {step.target} again", lambda: mdev.remove(root, step.target))
 
     def _drop_mdev(self, root: Root, step: Step, _undo: Undo) -> None:
+        was_there = mdev.device(root, step.target) is not None
         if mdevctl.definitions(root, step.target):
             mdev.check_free(root, step.target)
             for file in mdevctl.undefine(root, step.target):
@@ -109,6 +137,8 @@ class Hands:
         except HostError:
             if mdev.device(root, step.target) is not None:
                 raise
+        if was_there:
+            self._cleaned = cleaning.REMOVED
 
     def _lend_whole(self, root: Root, step: Step, undo: Undo) -> None:
         card = units.find(root, PciAddress.parse(step.target))
@@ -129,16 +159,36 @@ class Hands:
         address = PciAddress.parse(step.target)
         known = self.memory.taken.get(step.target, ())
         if root.exists(f"{pci.DEVICES}/{address}"):  # a card that was pulled out is held by nobody
-            vfio.apply(root, vfio.plan_release(root, units.find(root, address), known), undo)
+            card = units.find(root, address)
+            self._clean(root, card, step.args.get(CLEAN))
+            vfio.apply(root, vfio.plan_release(root, card, known), undo)
         self._take(step.target, ())
         if known:
             undo.push(f"remember where {step.target} came from", lambda: self._take(step.target, known))
 
     def _see_free(self, root: Root, step: Step, _undo: Undo) -> None:
         if is_pci(step.target) and root.exists(f"{pci.DEVICES}/{step.target}"):
-            vfio.check_free(root, units.find(root, PciAddress.parse(step.target)))
+            card = units.find(root, PciAddress.parse(step.target))
+            vfio.check_free(root, card)
+            self._clean(root, card, step.args.get(CLEAN))
         elif not is_pci(step.target):
             mdev.check_free(root, step.target)
+            if self._cleaned is not None:
+                self._cleaned = cleaning.KEPT
+
+    def _clean(self, root: Root, card: Unit, how: str | None) -> None:
+        """Clean a card that comes back from a lease. One that no lease is known of any more is given back even if that fails."""
+        if how is None:
+            return
+        vfio.check_free(root, card)
+        if how == FOR_NEXT:
+            self.on_cleaning(self._uuid)
+        try:
+            self._cleaned = cleaning.clean(root, card, required=self._require_reset)
+        except HostError as error:
+            if how == FOR_NEXT or error.code not in cleaning.NOT_CLEAN:
+                raise
+            _log.warning("%s is given back as it is: %s", card.card.address, error)
 
     def _await_type(self, root: Root, step: Step, _undo: Undo) -> None:
         """A driver that has just got a card back takes a moment to offer its types."""

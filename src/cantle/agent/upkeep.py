@@ -89,7 +89,7 @@ class Upkeep:
         self._enabled = enabled_types
         self._file = DesiredFile(state_dir)
         self._handed = Handed(state_dir)
-        self._hands = Hands(root, self._file, Desired(), pause)
+        self._hands = Hands(root, self._file, Desired(), pause, require_reset=enabled_types.require_reset)
         self._identity = Identity.of(root, wall)
         self._conditions = Conditions(clock)
         self._intents = Intents(root, self._hands, enabled_types, clock, rescan)
@@ -105,6 +105,10 @@ class Upkeep:
         self._gone: set[str] = set()
         #: What there is to say of units that are lent, by uuid.
         self._remarks: dict[str, Remark] = {}
+
+    def when_cleaning(self, tell: Callable[[str], object]) -> None:
+        """Let ``tell`` know the uuid of each unit whose cleaning begins: nobody holds it any more."""
+        self._hands.on_cleaning = tell
 
     def held(self) -> AbstractContextManager[None]:
         """Nobody else does this for the host meanwhile: see :meth:`cantle.agent.desired.DesiredFile.held`."""
@@ -281,7 +285,7 @@ class Upkeep:
         news = self._leave(done[: len(left)])
         results = guests.remarked(done[len(left) :], self._remarks)
         worked = news or any(task.step is not None for task in tasks)
-        return Pass(results, worked, any(result.outcome is Outcome.FAILED for result in done))
+        return Pass(results, worked, any(result.outcome in (Outcome.FAILED, Outcome.QUARANTINED) for result in done))
 
     def _leave(self, results: list[HandleResult]) -> bool:
         """What became of units that were left behind: they are forgotten when they have gone. Whether there is news for a person."""

@@ -48,6 +48,13 @@ _ADOPT = cfg.BoolOpt(
     help="Lend mediated devices of an enabled type that somebody else has made and nobody uses, in place of making new ones. They are kept "
     "when they are given back. Leave it off beside OpenStack or anything else that makes mediated devices for itself.",
 )
+_REQUIRE_RESET = cfg.BoolOpt(
+    "require_reset",
+    default=False,
+    help="A card that comes back from a lease is reset before it is lent again, and kept in quarantine if that fails. What becomes of one "
+    "that offers no reset at all: false lends it again, and the record of the lease says that nothing was done; true keeps it back too.",
+)
+_REQUIRING = "devices"
 #: Where it may be written; either says yes.
 _ADOPTING = (_CANONICAL, "devices")
 
@@ -92,6 +99,7 @@ def load(
     conf.register_opt(_WHOLE_IF_NOT_OFFERED, group=_CANONICAL)
     for section in _ADOPTING:
         conf.register_opt(_ADOPT, group=section)
+    conf.register_opt(_REQUIRE_RESET, group=_REQUIRING)
     for section, options in ENABLING_OPTIONS.items():
         conf.register_opts(options, group=section)
     try:
@@ -101,6 +109,7 @@ def load(
             for option in options
         ]
         whole = conf[_CANONICAL][_WHOLE_IF_NOT_OFFERED.name]
+        require_reset = conf[_REQUIRING][_REQUIRE_RESET.name]
         adopt = any(conf[section][_ADOPT.name] for section in _ADOPTING)
         inside = [path for place in directories for path in sorted(glob.glob(f"{glob.escape(place)}/*.conf"))]
         sections = [_section(conf, name, [*paths, *inside]) for name in _type_sections(conf)]
@@ -109,7 +118,8 @@ def load(
             "config-file-malformed", f"a value in {', '.join([*paths, *directories])} cannot be read: {error}"
         ) from error
     types = build(enablings, sections, whole_if_not_offered=whole, adopt=adopt, parent_exists=parent_exists)
-    return dataclasses.replace(types, labelling=pci.labelling(paths, directories))
+    labelling = pci.labelling(paths, directories)
+    return dataclasses.replace(types, labelling=labelling, require_reset=require_reset)
 
 
 def _type_sections(conf: cfg.ConfigOpts) -> list[str]:
@@ -146,5 +156,6 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     ]
     listed.append((_CANONICAL, [_WHOLE_IF_NOT_OFFERED]))
     listed += [(section, [_ADOPT]) for section in _ADOPTING]
+    listed.append((_REQUIRING, [_REQUIRE_RESET]))
     listed.append(("vgpu_nvidia-223", list(TYPE_OPTIONS)))
     return listed + pci.list_opts()

@@ -55,6 +55,7 @@ class EnabledTypes:
     :param whole_if_not_offered: a card that does not offer its type is lent whole, as the seed has it (spec S0.2), in place of being
         withheld.
     :param labelling: what else the same configuration says of cards.
+    :param require_reset: a card that offers no reset is not lent again when it comes back.
     :param adopt: mediated devices of an enabled type that somebody else made and nobody holds are lent too (spec S1.3).
     """
 
@@ -62,6 +63,7 @@ class EnabledTypes:
     warnings: tuple[str, ...] = ()
     whole_if_not_offered: bool = False
     adopt: bool = False
+    require_reset: bool = False
     labelling: Labelling = NO_LABELS
     _by_address: Mapping[str, EnabledType] = field(init=False, repr=False, compare=False)
 

@@ -75,6 +75,7 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     :param sriov_total: how many virtual functions it can have; its virtual functions are the functions that name it as ``physfn``.
     :param physfn: of a virtual function, the address of the one it belongs to.
     :param power_state: ``D0``, or ``D3cold`` for one that sleeps.
+    :param resets: the methods by which it can be reset, best first; none for one that cannot be.
     :param config: the first bytes of its configuration space in hex; ``ffffffff`` for one that fell off the bus.
     """
 
@@ -94,6 +95,7 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     sriov_total: int | None = None
     physfn: str | None = None
     power_state: str = "D0"
+    resets: tuple[str, ...] = ("flr", "bus")
     config: str | None = None
 
 

@@ -39,6 +39,7 @@ _CREATE = re.compile(r"(?P<device>sys/devices/.+)/mdev_supported_types/(?P<type>
 _REMOVE_MDEV = re.compile(rf"(?P<device>sys/devices/.+)/(?P<uuid>{_UUID.pattern})/remove")
 _BIND = re.compile(rf"{PCI_DRIVERS}/(?P<driver>[^/]+)/(?P<verb>bind|unbind)")
 _OVERRIDE = re.compile(r"sys/devices/pci.+/(?P<address>[^/]+)/driver_override")
+_RESET = re.compile(r"sys/devices/pci.+/[^/]+/reset")
 _REMOVE_FUNCTION = re.compile(r"sys/devices/pci.+/(?P<address>[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7])/remove")
 #: driver_set_override() refuses what would fill a page.
 _PAGE = 4096
@@ -72,6 +73,9 @@ class Kernel:
             self._probe(text)
         elif match := _OVERRIDE.fullmatch(rel):
             self._override(rel, text)
+        elif _RESET.fullmatch(rel):
+            if not _truth(text, rel):
+                raise _error(errno.EINVAL, rel)  # reset_store(): anything but a 1 is none
         elif match := _REMOVE_FUNCTION.fullmatch(rel):
             if _truth(text, rel):
                 self.unplug(match["address"])

@@ -201,6 +201,9 @@ def lay_function(tree: Tree, described: Description, function: Function) -> None
         files |= {"sriov_totalvfs": str(function.sriov_total), "sriov_numvfs": str(len(enabled))}
     for name, text in files.items():
         tree.put(f"{device}/{name}", text)
+    if function.resets:
+        tree.put(f"{device}/reset", "", 0o200)
+        tree.put(f"{device}/reset_method", " ".join(function.resets), 0o644)
     if function.config is not None:
         tree.put_bytes(f"{device}/config", bytes.fromhex(function.config))
     for number, one in enumerate(enabled):

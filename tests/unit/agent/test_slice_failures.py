@@ -10,6 +10,7 @@ import pytest
 from tests.unit.agent.lab import INTEGRATED, T4, Lab
 
 from cantle import simulate
+from cantle.agent.cleaning import REMOVED
 from cantle.kernel import mdev
 from cantle.model.attach_handle import AttachType
 from cantle.wire.work import HandleResult, Outcome, WantedHandle
@@ -61,7 +62,7 @@ def test_a_driver_that_refuses_to_remove_it(case: tuple[Lab, WantedHandle, str],
     [failed] = lab.do(back=[unit])
     assert (failed.outcome, failed.code) == (Outcome.FAILED, "mdev-refused")
     assert [one.uuid for one in mdev.devices(lab.root)] == [UUID]
-    assert lab.do(back=[unit]) == [HandleResult(UUID, Outcome.ABSENT)]
+    assert lab.do(back=[unit]) == [HandleResult(UUID, Outcome.ABSENT, cleaning=REMOVED)]
     assert (mdev.devices(lab.root), room(lab, unit)) == ([], before)
 
 
@@ -73,7 +74,7 @@ def test_a_driver_that_does_it_and_answers_with_an_error_all_the_same(
     lab.root.fail(code, "/create", after=True)
     assert lab.do(unit) == [HandleResult(UUID, Outcome.READY)]
     lab.root.fail(code, "/remove", after=True)
-    assert lab.do(back=[unit]) == [HandleResult(UUID, Outcome.ABSENT)]
+    assert lab.do(back=[unit]) == [HandleResult(UUID, Outcome.ABSENT, cleaning=REMOVED)]
     assert mdev.devices(lab.root) == []
 
 
@@ -86,7 +87,7 @@ def test_a_guest_that_holds_it_keeps_it_and_is_named(case: tuple[Lab, WantedHand
     assert "pid 4711 (qemu-system-x86)" in str(held.message)
     assert [one.uuid for one in mdev.devices(lab.root)] == [UUID]
     lab.root.let_go(4711)
-    assert lab.do(back=[unit]) == [HandleResult(UUID, Outcome.ABSENT)]
+    assert lab.do(back=[unit]) == [HandleResult(UUID, Outcome.ABSENT, cleaning=REMOVED)]
 
 
 def test_a_parent_that_is_full_of_another_type_names_what_fills_it(case: tuple[Lab, WantedHandle, str]) -> None:

@@ -1,0 +1,38 @@
+"""What is done to a unit between two holders, and what is said of it. A reset does not prove that memory was wiped: the record says what
+was done, no more."""
+
+from __future__ import annotations
+
+from cantle.errors import HostError
+from cantle.kernel import reset
+from cantle.kernel.root import Root
+from cantle.kernel.unit import Unit
+from cantle.wire.work import Cleaning
+
+#: Codes of a unit that nobody holds and that is not clean.
+NOT_CLEAN = frozenset({"reset-failed", "reset-not-offered"})
+
+NOTHING = Cleaning("none", "nothing was there to be cleaned")
+KEPT = Cleaning("none", "nothing was done: a mediated device that Cantle did not make stays as it is")
+REMOVED = Cleaning("removed", "the mediated device was removed; the next one is made anew")
+
+
+def clean(root: Root, unit: Unit, *, required: bool) -> Cleaning:
+    """Reset every function of a card that offers it. Nobody has the card.
+
+    :param required: the card itself must offer a reset.
+    :raises HostError: ``reset-failed``, ``reset-not-offered``.
+    """
+    ways = {function.address: reset.methods(root, function.address) for function in unit.functions}
+    card = unit.card.address
+    if required and not ways[card]:
+        raise HostError(
+            "reset-not-offered",
+            f"{card} offers no way to reset it, and [devices] require_reset keeps such a card from the next holder; power-cycle the host, "
+            "or release it by force with a reason",
+            address=str(card),
+        )
+    done = {address: reset.reset(root, address) for address, offered in ways.items() if offered}
+    words = [f"{address} was reset ({method}) and read back" for address, method in done.items()]
+    words += [f"{address} offers no reset, so nothing was done to it" for address in ways if address not in done]
+    return Cleaning(done.get(card, "none"), "; ".join(words))
