@@ -64,7 +64,7 @@ def main() -> int:
             for name, command in ways.items():
                 measured.setdefault(name, {})[devices] = measure(command)
             growth_of_server.append(most_memory(server.pid))
-            assert cantle("device", "list", "-c", "uuid", "-o", "value").count("\n") == devices
+            assert cantle("device", "list", "-c", "uuid", "-o", "value").count("\n") >= devices
     return tell(measured, growth_of_server)
 
 

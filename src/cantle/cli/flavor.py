@@ -29,7 +29,7 @@ def create(*, name: str, specs: tuple[str, ...], description: str | None, fmt: s
 
     \b
     Examples:
-      cantle flavor create cg1.xlarge --spec "gpus== 2" --spec "gpu_arch=s== fermi" --spec "hypervisor=s== LXC"
+      cantle flavor create cg1.xlarge --spec "gpus== 2" --spec "gpu_arch=s== fermi"
       cantle flavor create t4.two --spec pci_passthrough:alias=t4:2
       cantle flavor create small --spec resources:VGPU=1 --spec trait:CUSTOM_A=required
     """

@@ -37,7 +37,7 @@ def test_no_command_at_all_shows_the_help_and_is_a_usage_error(capsys: pytest.Ca
 
 
 @pytest.mark.parametrize(
-    ("typed", "meant"), [("devise", "device"), ("leese", "lease"), ("inventry", "inventory"), ("profil", "profile")]
+    ("typed", "meant"), [("devise", "device"), ("leese", "lease"), ("inventry", "inventory"), ("profilee", "profile")]
 )
 def test_a_mistyped_command_is_answered_with_the_one_probably_meant(
     capsys: pytest.CaptureFixture[str], typed: str, meant: str
