@@ -10,6 +10,7 @@ from tests.unit.engine.cloud import ALICE, Host, make_profile, t4
 from cantle.engine.lease import create_lease
 from cantle.engine.work import current_work, wait_work
 from cantle.errors import NotFound
+from cantle.store import wakeups
 from cantle.store.database import Database
 from cantle.wire.work import Work
 
@@ -48,6 +49,7 @@ def test_a_wake_up_that_was_lost_is_made_good_by_looking_again(
     """As if another process had written: nobody rings here."""
     monkeypatch.setattr(db.wakeups, "signal", lambda _topics: None)
     monkeypatch.setattr(db.wakeups, "look_again_s", 0.01)
+    monkeypatch.setattr(wakeups, "COVERED_HOSTS_S", 0.01)
     generation = current_work(db, "compute-1").generation
     found: list[Work] = []
     waiting = threading.Thread(target=lambda: found.append(wait_work(db, "compute-1", generation, 60)))
