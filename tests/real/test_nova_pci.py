@@ -58,7 +58,7 @@ def test_requirements_hold_as_novas_do(chance: random.Random) -> None:
     operators = [*sorted(requirement.OPERATORS), "<", ">", "in", ""]
     texts = [f"{op} {word}" for op, word in itertools.product(operators, words)]
     texts += [f"<or> {one} <or> {two}" for one, two in itertools.product(words, words)] + operators
-    cases = [{"ask": "match", "value": value, "text": text} for value in [None, *words] for text in texts]
+    cases: list[Case] = [{"ask": "match", "value": value, "text": text} for value in [None, *words] for text in texts]
     ours = [requirement.holds(case["value"], case["text"]) for case in cases]
     wrong = [one for one in differing(cases, ours) if not (one[2] == ERROR and one[1] is False)]
     assert wrong == []
@@ -99,7 +99,7 @@ def our_aliases(entries: list[str]) -> Any:
 
 def test_aliases_are_read_as_nova_reads_them(chance: random.Random) -> None:
     """We also take one with a resource class and no ids, and a name that is repeated without ``device_type``; ids are in small letters."""
-    cases = [
+    cases: list[Case] = [
         {"ask": "aliases", "entries": [alias_text(chance) for _ in range(chance.choice([1, 1, 2, 3]))]}
         for _ in range(CASES)
     ]
@@ -190,7 +190,7 @@ def test_whitelists_let_through_what_novas_do(chance: random.Random) -> None:
         for vendor, product in (("10de", "1eb8"), ("8086", "1520"))
         for address in ("0000:f0:00.0", "0000:f0:00.1", "0000:f1:10.0", "00f0:f1:02.1")
     ]
-    cases = [
+    cases: list[Case] = [
         {
             "ask": "whitelist",
             "entries": [spec_text(chance) for _ in range(chance.choice([1, 2, 3]))],
@@ -284,7 +284,7 @@ def our_pools(case: Case) -> Any:
 
 def test_pools_support_and_give_out_what_novas_do(chance: random.Random) -> None:
     """Nova says that a physical function and its own virtual one fit together, and fails on the host; we say that they do not."""
-    cases = [pool_case(chance) for _ in range(CASES)]
+    cases: list[Case] = [pool_case(chance) for _ in range(CASES)]
     ours = [our_pools(case) for case in cases]
     assert CASES / 10 < sum(one["supported"] for one in ours) < CASES * 9 / 10
     wrong = [
