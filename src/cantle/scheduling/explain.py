@@ -91,7 +91,7 @@ def of_host(request: Request, offers: Sequence[Offer], nodes: Collection[int] = 
             return None
     if fit(request, offers, nodes=nodes) is not None:
         return None
-    for group in request.groups:
+    for group in _merged(request):
         right = [offer for offer in offers if of_card(group, offer, broken, nodes) is None]
         if (why := _of_group(group, right)) is not None:
             return why
@@ -100,6 +100,25 @@ def of_host(request: Request, offers: Sequence[Offer], nodes: Collection[int] = 
     if request.isolate and fit(replace(_near(request), isolate=False), offers) is not None:
         return Why("not-isolated", "has too few different cards for groups that are isolated", "group_policy=none")
     return Why("not-together", "has cards for each group, but not for all of them together", "ask for fewer")
+
+
+def _merged(request: Request) -> list[RequestGroup]:
+    """The groups, those that ask for the same put together: their units add up, though each may come from another card."""
+    found: dict[RequestGroup, list[RequestGroup]] = {}
+    for group in request.groups:
+        found.setdefault(replace(group, name=""), []).append(group)
+    return [some[0] if len(some) == 1 else _together(some) for some in found.values()]
+
+
+def _together(groups: Sequence[RequestGroup]) -> RequestGroup:
+    one = groups[0]
+    return replace(
+        one,
+        name=" and ".join(group.name for group in groups[:3]),
+        amounts=tuple((name, amount * len(groups)) for name, amount in one.amounts),
+        count=one.count * len(groups),
+        together=False,
+    )
 
 
 def _of_group(group: RequestGroup, right: Sequence[Offer]) -> Why | None:

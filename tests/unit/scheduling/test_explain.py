@@ -125,6 +125,7 @@ def test_reasons_are_grouped_counted_and_come_with_examples_and_a_mend() -> None
         (Request((group(3, together=False),)), [offer(1), offer(2)], "too-few-together"),
         (Request((group(1), group(1)), isolate=True), [offer(1, free=9)], "not-isolated"),
         (Request((group(2), group(2))), [offer(1, free=3), offer(2)], "not-together"),
+        (Request((group(1), group(1))), [offer(1)], "too-few-together"),
         (
             Request((group(2, together=False, numa=NumaPolicy.REQUIRED),)),
             [offer(1, node=0), offer(2, node=1)],
