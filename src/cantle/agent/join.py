@@ -28,13 +28,23 @@ _LARGEST = 1 << 20
 Answer = TypeVar("Answer")
 
 
-def join(url: str, code: str, *, fingerprint: str | None = None, ca: str = "", machine: str = "") -> Joined:
+def join(
+    url: str,
+    code: str,
+    *,
+    fingerprint: str | None = None,
+    ca: str = "",
+    cert: str | None = None,
+    key: str | None = None,
+    machine: str = "",
+) -> Joined:
     """Use the code up. What comes of it is for `cantle.agent.joined.save`.
 
     :param url: of the agents' listener; ``http`` is for this machine's own alone.
     :param fingerprint: of the authority's certificate, in any usual spelling; None: ``ca``, or whom the system trusts.
     :param ca: certificates to trust, in PEM.
-    :raises BadConfig: ``agent-server-url``, ``join-needs-tls``, ``ca-file-unusable``.
+    :param cert: see `cantle.agent.joined.trust`, with ``key``.
+    :raises BadConfig: ``agent-server-url``, ``join-needs-tls``, ``ca-file-unusable``, ``client-certificate-unusable``.
     :raises BadRequest: ``bad-fingerprint``.
     :raises Forbidden: ``authority-not-the-one``: the fingerprint is of another; ``token-not-valid``: the code is not good (any more).
     :raises Unavailable: ``server-away``, ``server-not-trusted``, ``server-answer-malformed``, or what the server says.
@@ -43,8 +53,8 @@ def join(url: str, code: str, *, fingerprint: str | None = None, ca: str = "", m
     if fingerprint is not None:
         if not secure:
             raise BadConfig("join-needs-tls", f"{url} has no certificate to have a fingerprint: write https://.")
-        ca = _authority(url, certificate.parse_fingerprint(fingerprint))
-    tls = joined.trust(ca) if secure else None
+        ca = _authority(url, certificate.parse_fingerprint(fingerprint), cert, key)
+    tls = joined.trust(ca, cert=cert, key=key) if secure else None
     answer = _ask(url, "/v1/join", JoinAnswer, tls=tls, code=code, body=JoinRequest(machine))
     return Joined(url, answer.host, answer.token, ca)
 
@@ -69,11 +79,12 @@ def _is_loopback(name: str) -> bool:
         return name == "localhost"
 
 
-def _authority(url: str, wanted: str) -> str:
+def _authority(url: str, wanted: str, cert: str | None, key: str | None) -> str:
     """The one certificate with that fingerprint, of those that somebody who answers there calls its authority's."""
     anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     anybody.check_hostname = False
     anybody.verify_mode = ssl.CERT_NONE  # what is asked for here is proved by its fingerprint, and no secret is sent
+    joined.show(anybody, cert, key)
     told = certificate.each(_ask(url, "/v1/authority", Authority, tls=anybody).certificates)
     found = [one for one in told if certificate.fingerprint(one) == wanted]
     if not found:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 from pathlib import Path
 
 import msgspec
 
 from cantle.agent import whole_file
+from cantle.agent.desired import DesiredFile
 from cantle.errors import BadConfig, HostError
 
 FILE = "joined.json"
@@ -57,23 +57,50 @@ def save(directory: Path, joined: Joined) -> Path:
     return file
 
 
-def trust(
-    ca: str = "", *, cert: str | os.PathLike[str] | None = None, key: str | os.PathLike[str] | None = None
-) -> ssl.SSLContext:
+def trust(ca: str = "", *, cert: str | None = None, key: str | None = None) -> ssl.SSLContext:
     """Trust what these certificates signed, or what the system trusts; show a certificate of one's own if the server asks for one.
 
     :param ca: in PEM; "" for the system's.
+    :param cert: file with the certificate of one's own, in PEM; ``key``: with its key, where that is not in the same file.
     :raises BadConfig: ``ca-file-unusable``, ``client-certificate-unusable``.
     """
     try:
         context = ssl.create_default_context(cadata=ca or None)
     except ssl.SSLError as error:
         raise BadConfig("ca-file-unusable", f"The certificates to trust cannot be used: {error}.") from error
-    if cert is not None:
-        try:
-            context.load_cert_chain(cert, key)
-        except (OSError, ssl.SSLError) as error:
-            raise BadConfig(
-                "client-certificate-unusable", f"The certificate {cert}, or its key, cannot be used: {error}."
-            ) from error
+    show(context, cert, key)
     return context
+
+
+def show(context: ssl.SSLContext, cert: str | None, key: str | None) -> None:
+    """Show this certificate to a server that asks for one.
+
+    :raises BadConfig: ``client-certificate-unusable``.
+    """
+    if cert is None:
+        return
+    try:
+        context.load_cert_chain(cert, key)
+    except (OSError, ssl.SSLError) as error:
+        raise BadConfig(
+            "client-certificate-unusable", f"The certificate {cert}, or its key, cannot be used: {error}."
+        ) from error
+
+
+def carry_over(directory: Path, before: str, after: str) -> bool:
+    """Give the memory of a host that goes by another name now to that name; whether there was one. Where the new name has a memory of its
+    own already, both are left alone.
+
+    :raises Conflict: ``agent-already-running``: its agent still uses it. :raises HostError: ``agent-state-unwritable``.
+    """
+    old, new = directory / before, directory / after
+    if before == after or not old.is_dir() or new.exists():
+        return False
+    with DesiredFile(old).held():
+        try:
+            old.rename(new)
+        except OSError as error:
+            raise HostError(
+                "agent-state-unwritable", f"cannot rename {old}: {error.strerror}", path=str(old), errno=error.errno
+            ) from error
+    return True

@@ -202,18 +202,27 @@ def run(
 @click.option(
     "--ca-file", type=click.Path(), help="Certificates to trust, in place of a fingerprint. [default: the system's]"
 )
+@click.option("--cert", type=click.Path(), help="A certificate of this host's own, for a server that asks for one.")
+@click.option("--key", type=click.Path(), help="The key of --cert.")
 @click.option(
     "--state-dir",
     type=click.Path(path_type=Path),
     help="Where the agent's memory is kept. [default: /var/lib/cantle for root, else ~/.local/state/cantle]",
 )
 def join(
-    *, server: str, code: str | None, ca_fingerprint: str | None, ca_file: str | None, state_dir: Path | None
+    *,
+    server: str,
+    code: str | None,
+    ca_fingerprint: str | None,
+    ca_file: str | None,
+    cert: str | None,
+    key: str | None,
+    state_dir: Path | None,
 ) -> None:
     """Join a server: use a code of 'cantle host invite' up for the token of this host, and keep that.
 
     'cantle agent run' needs no options then. URL is that of the agents' listener. The code is good once. The host goes by the name
-    it was invited as.
+    it was invited as; a host that joined under another name before takes what it remembers along.
 
     \b
     Examples:
@@ -224,8 +233,13 @@ def join(
         raise click.UsageError(
             f"A code is needed: --code, or {CODE_VARIABLE}. 'cantle host invite HOST' makes one on the server."
         )
-    joined = join_server(server, code.strip(), fingerprint=ca_fingerprint, ca=certificates(ca_file) or "")
-    kept = credentials_of_host.save((state_dir or default_state_dir()).absolute() / AGENTS, joined)
+    place = (state_dir or default_state_dir()).absolute() / AGENTS
+    before = credentials_of_host.load(place)
+    trusted = certificates(ca_file) or ""
+    joined = join_server(server, code.strip(), fingerprint=ca_fingerprint, ca=trusted, cert=cert, key=key)
+    kept = credentials_of_host.save(place, joined)
+    if before is not None and credentials_of_host.carry_over(place, before.host, joined.host):
+        click.echo(f"What was remembered as {before.host} is {joined.host}'s now.", err=True)
     click.echo(f"joined {joined.server} as {joined.host}; what proves it is in {kept}")
     if not same_host(joined.host, socket.gethostname()):
         click.echo(

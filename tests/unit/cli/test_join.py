@@ -19,11 +19,13 @@ import pytest
 import trustme
 from tests.unit.cli.serving import CANTLE, CONFIG, PATIENCE, Done, Serving, cantle, clean, serving
 
+from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.join import join
 from cantle.agent.joined import load
 from cantle.cli.exit_codes import ExitCode
 from cantle.errors import BadConfig, BadRequest, CantleError, Forbidden, Unavailable
 from cantle.model.certificate import fingerprint
+from cantle.wire.work import Work
 
 
 class Authority(NamedTuple):
@@ -269,6 +271,23 @@ def test_a_server_that_asks_for_certificates_answers_nobody_without_one(tmp_path
     with server(tmp_path, "--agents-client-ca", str(of_hosts.files / "ca.pem")) as running:
         code = running.invite("gpu2")
         assert refused(running, code, fingerprint=running.authority.fingerprint).code == "server-away"
+        shown = of_hosts.ca.issue_cert("gpu2")
+        shown.private_key_and_cert_chain_pem.write_to_path(tmp_path / "gpu2.pem")
+        how = {"fingerprint": running.authority.fingerprint, "cert": str(tmp_path / "gpu2.pem")}
+        assert join(running.agents, code, **how).host == "gpu2"
+
+
+def test_a_host_that_joins_under_another_name_takes_its_memory_along(shared: Server, tmp_path: Path) -> None:
+    """`cantle host rename` on the server, then this: what it lends is still known after the next boot."""
+    how = ["--ca-file", str(shared.authority.files / "ca.pem"), "--state-dir", str(tmp_path)]
+    assert cantle("agent", "join", shared.agents, "--code", shared.invite("old"), *how).code == 0
+    memory = tmp_path / "agents" / "old"
+    with DesiredFile(memory).held():
+        DesiredFile(memory).save(Desired(work=Work(7)))
+    done = cantle("agent", "join", shared.agents, "--code", shared.invite("new"), *how)
+    assert (done.code, "remembered as old is new's now" in done.err) == (0, True)
+    assert DesiredFile(tmp_path / "agents" / "new").load().work == Work(7)
+    assert not memory.exists()
 
 
 def test_a_host_that_never_joined_is_told_how(tmp_path: Path) -> None:
