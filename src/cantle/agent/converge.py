@@ -7,8 +7,9 @@ and always says how every unit stands.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from cantle.agent import entering
 from cantle.errors import CantleError
 from cantle.kernel import mdev, mdevctl, vfio
 from cantle.kernel import unit as units
@@ -39,12 +40,14 @@ class Task:
     :param goal: what it is afterwards.
     :param step: None when it is so already, or refused.
     :param refusal: code and message when nothing may be done.
+    :param entry: into its guest, once it is ready; or out of it, before it is taken back. None when it has no guest or is there.
     """
 
     handle: WantedHandle
     goal: Outcome
     step: Step | None = None
     refusal: tuple[str, str] | None = None
+    entry: Step | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Observed:
     :param handed: uuids of units that guests may have; None for all. One that is wanted, is there and is not in here must be in
         nobody's hands.
     :param defined: uuids of mediated devices that another tool makes again at boot.
+    :param entered: uuids of units that are in the guests they are wanted in.
     """
 
     mdevs: Mapping[str, MdevDevice]
@@ -72,6 +76,7 @@ class Observed:
     held_back: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     handed: frozenset[str] | None = None
     defined: frozenset[str] = frozenset()
+    entered: frozenset[str] = frozenset()
 
 
 def observe(
@@ -89,7 +94,7 @@ def observe(
 
     :raises HostError: when it cannot be read.
     """
-    cards = {one.device for one in work.wanted if one.attach_type is AttachType.PCI}
+    cards = {one.device for one in work.wanted if one.attach_type is AttachType.PCI and one.guest is None}
     bound = frozenset(card for card in cards if _is_bound(root, card))
     mdevs = {one.uuid: one for one in mdev.devices(root)}
     return Observed(
@@ -102,6 +107,7 @@ def observe(
         held_back or {},
         handed,
         mdevctl.defined(root),
+        entering.entered(root, work.wanted),
     )
 
 
@@ -122,7 +128,19 @@ def plan(
     """
     back = [] if restore else [_take_back(handle, observed, IF_POSSIBLE) for handle in leftovers]
     back += [] if restore else [_take_back(handle, observed, FOR_NEXT) for handle in work.unwanted]
-    return back + [_if_allowed(_make_ready(handle, observed), observed) for handle in work.wanted]
+    back = [_out_of_guest(task, work) for task in back]
+    ready = (_into_guest(_make_ready(handle, observed), observed, work) for handle in work.wanted)
+    return back + [_if_allowed(task, observed) for task in ready]
+
+
+def _into_guest(task: Task, observed: Observed, work: Work) -> Task:
+    if task.handle.guest is None or (task.step is None and task.handle.uuid in observed.entered):
+        return task
+    return replace(task, entry=entering.enter(task.handle, work.wanted))
+
+
+def _out_of_guest(task: Task, work: Work) -> Task:
+    return task if task.handle.guest is None else replace(task, entry=entering.leave(task.handle, work.wanted))
 
 
 def _if_allowed(task: Task, observed: Observed) -> Task:
@@ -130,7 +148,8 @@ def _if_allowed(task: Task, observed: Observed) -> Task:
     if task.handle.uuid in observed.held_back:
         return Task(task.handle, task.goal, refusal=observed.held_back[task.handle.uuid])
     why = observed.unready.get(task.handle.device)
-    return task if task.step is None or why is None else Task(task.handle, task.goal, refusal=why)
+    nothing = task.step is None and task.entry is None
+    return task if nothing or why is None else Task(task.handle, task.goal, refusal=why)
 
 
 def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
@@ -146,6 +165,8 @@ def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
             sentence = f"make {handle.uuid} of type {type_id} on {handle.device}"
             args = {"parent": handle.device, "type": type_id}
             return Task(handle, Outcome.READY, Step(MAKE_MDEV, handle.uuid, args, True, False, sentence))
+        case AttachType.PCI if handle.guest is not None:
+            return _stays(handle, observed)
         case AttachType.PCI:
             if handle.device in observed.bound:
                 return _there(handle, observed, handle.device)
@@ -154,6 +175,11 @@ def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
             return Task(handle, Outcome.READY, Step(LEND_WHOLE, handle.device, args, True, True, sentence))
         case AttachType.TEST_PCI:
             return Task(handle, Outcome.READY)
+
+
+def _stays(handle: WantedHandle, observed: Observed) -> Task:
+    """A card for a container stays on its driver."""
+    return Task(handle, Outcome.READY, None if _may_be_held(handle, observed) else entering.see_unused(handle.device))
 
 
 def _there(handle: WantedHandle, observed: Observed, what: str) -> Task:
@@ -171,6 +197,8 @@ def _take_back(handle: WantedHandle, observed: Observed, clean: str) -> Task:
     match handle.attach_type:
         case AttachType.MDEV:
             return _take_back_mdev(handle, observed)
+        case AttachType.PCI if handle.guest is not None:
+            return Task(handle, Outcome.ABSENT, entering.see_unused(handle.device))
         case AttachType.PCI:
             return _take_back_whole(handle, observed, clean)
         case AttachType.TEST_PCI:

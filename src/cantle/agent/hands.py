@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from cantle.agent import cleaning
+from cantle.agent import cleaning, entering
 from cantle.agent.converge import (
     CLEAN,
     DROP_MDEV,
@@ -75,6 +75,7 @@ class Hands:
             TAKE_BACK_WHOLE: self._take_back_whole,
             SEE_FREE: self._see_free,
             AWAIT_TYPE: self._await_type,
+            **entering.EXECUTORS,
         }
 
     def remember(self, memory: Desired, *, again: bool = False) -> None:
@@ -104,17 +105,25 @@ class Hands:
         if task.refusal is not None:
             return HandleResult(uuid, Outcome.FAILED, *task.refusal)
         self._uuid, self._cleaned = uuid, cleaning.NOTHING if task.goal is Outcome.ABSENT else None
-        if task.step is None:
-            return HandleResult(uuid, task.goal, cleaning=self._cleaned)
+        done = HandleResult(uuid, task.goal, entered=task.goal is Outcome.READY and task.handle.guest is not None)
+        steps = tuple(step for step in (task.step, task.entry) if step is not None)
+        if not steps:
+            return msgspec.structs.replace(done, cleaning=self._cleaned)
+        sentence = ", ".join(step.sentence for step in steps)
         try:
-            for note in run_steps(self._root, [task.step], self._executors):
-                _log.info("%s: %s", task.step.sentence, note)
+            if (
+                task.entry is not None and task.goal is Outcome.ABSENT
+            ):  # it stays out, even if the unit cannot be taken back yet
+                run_steps(self._root, [task.entry], self._executors)
+                steps = steps[:-1]
+            for note in run_steps(self._root, steps, self._executors):
+                _log.info("%s: %s", sentence, note)
         except CantleError as error:
-            _log.warning("could not %s: %s", task.step.sentence, error)
+            _log.warning("could not %s: %s", sentence, error)
             outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
             return HandleResult(uuid, outcome, error.code, error.message)
-        _log.info("did %s", task.step.sentence)
-        return HandleResult(uuid, task.goal, cleaning=self._cleaned)
+        _log.info("did %s", sentence)
+        return msgspec.structs.replace(done, cleaning=self._cleaned)
 
     def _make_mdev(self, root: Root, step: Step, undo: Undo) -> None:
         parent, type_id = step.args["parent"], step.args["type"]

@@ -101,6 +101,8 @@ class Upkeep:
         #: What is wanted could not be put on the disk; new units, which cannot be touched until it is: code and message, by uuid.
         self._unsaved = False
         self._held_back: dict[str, tuple[str, str]] = {}
+        #: A life that remembers nothing at all: what the server says is lent at its first word is lent.
+        self._believes = False
         #: Units that the server knows to have gone.
         self._gone: set[str] = set()
         #: What there is to say of units that are lent, by uuid.
@@ -149,6 +151,7 @@ class Upkeep:
     def _load(self) -> None:
         self._hands.memory = self._file.load()
         self._handed.load(handle.uuid for handle in _wanted(self.memory))
+        self._believes = self.memory.work is None and not self._handed.uuids
 
     def _restore(self) -> Restored:
         work = self.memory.work
@@ -235,6 +238,9 @@ class Upkeep:
             return self._freeze(work, at)
         if self._conditions.set(conditions.FROZEN, None) or self.memory.frozen_at:
             _log.warning("%s goes on: it was confirmed that it follows generation %d", self._hostname, work.generation)
+        if self._believes:
+            self._handed.note((handle.uuid for handle in work.wanted), (), {handle.uuid for handle in work.wanted})
+            self._believes = False
         known, self.work = self.work, work
         self._save(work)
         if known is None or work.intents != known.intents:
@@ -284,7 +290,7 @@ class Upkeep:
         done = self._hands.perform(tasks)
         news = self._leave(done[: len(left)])
         results = guests.remarked(done[len(left) :], self._remarks)
-        worked = news or any(task.step is not None for task in tasks)
+        worked = news or any(task.step is not None or task.entry is not None for task in tasks)
         return Pass(results, worked, any(result.outcome in (Outcome.FAILED, Outcome.QUARANTINED) for result in done))
 
     def _leave(self, results: list[HandleResult]) -> bool:

@@ -13,7 +13,7 @@ from cantle.cli.output import list_options, output_options, print_record, print_
 from cantle.cli.wait import wait_for
 
 COLUMNS = ("uuid", "state", "profile_name", "hostname", "workload")
-WIDE = (*COLUMNS, "owner", "created_at", "expires_at", "reason", "arqs")
+WIDE = (*COLUMNS, "attach", "owner", "created_at", "expires_at", "reason", "arqs")
 
 _wait = click.option("--wait", is_flag=True, help="Return when it is done, not when it is accepted.")
 _timeout = click.option(
@@ -37,6 +37,7 @@ def lease() -> None:
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many times the profile.")
 @click.option("--workload", default="", help="Who it is for, in your words: the name of a guest.")
 @click.option("--expires-at", metavar="TIME", help="When it ends by itself, as 2026-12-24T18:00:00Z.")
+@click.option("--attach", metavar="GUEST", help="Put it into a guest of the host: lxc:NAME, or cdi:NAME.")
 @_wait
 @_timeout
 @output_options
@@ -47,6 +48,7 @@ def create(
     count: int,
     workload: str,
     expires_at: str | None,
+    attach: str | None,
     wait: bool,
     timeout: float,
     fmt: str,
@@ -58,10 +60,12 @@ def create(
     Examples:
       cantle lease create gold --workload vm1 --wait
       cantle lease create gold --host gpu1 --count 2
+      cantle lease create gold --host gpu1 --attach lxc:c1 --wait
       cantle lease create gold -c uuid -o value
     """
     client = connect()
-    body = {"profile": profile, "host": host, "count": count, "workload": workload, "expires_at": expires_at}
+    asked = {"profile": profile, "host": host, "count": count, "workload": workload}
+    body = {**asked, "expires_at": expires_at, "attach": attach}
     made = client.create("/v1/leases", {key: value for key, value in body.items() if value is not None})
     if wait:
         made = _until(client, made["uuid"], ("active", "failed", "released"), timeout, "become active")

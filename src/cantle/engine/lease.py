@@ -18,6 +18,7 @@ from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.arq import Arq, ArqState
+from cantle.model.attachment import Attachment
 from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.lease import SETTLED, Lease, LeaseState, OnExpiry
@@ -26,6 +27,7 @@ from cantle.model.profile import MAX_UNITS
 from cantle.scheduling.choose import Choice
 from cantle.scheduling.fit import Taken
 from cantle.store import arq, claim, host, stock
+from cantle.store import attachment as attachments
 from cantle.store import lease as store
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
@@ -45,6 +47,7 @@ def create_lease(
     on_expiry: OnExpiry = OnExpiry.DETACH,
     nodes: Collection[int] = (),
     aliases: Aliases = NO_ALIASES,
+    attachment: Attachment | None = None,
     once: idempotency.Once[Lease] | None = None,
 ) -> Lease:
     """Choose a host and its units for ``count`` times a profile or flavor, claim them and tell the host. The lease is pending then.
@@ -54,6 +57,7 @@ def create_lease(
     :param expires_at: when what ``on_expiry`` says happens by itself; aware, in the future.
     :param nodes: the guest's memory nodes; empty: cards must be near each other only, if the request says so.
     :param aliases: the PCI aliases that a flavor may name.
+    :param attachment: the guest on the chosen host that the units go into by themselves.
     :param once: see `cantle.engine.idempotency.run`, with what that raises.
     :raises BadRequest: ``bad-lease``; what a flavor's extra specs raise (`cantle.model.extra_specs.read`).
     :raises NotFound: ``profile-not-found``, ``host-not-found``.
@@ -71,7 +75,7 @@ def create_lease(
         if found is None:
             raise _Nothing(asked)
         quota.check(connection, who.project_id, found.taken)
-        return lend(connection, Terms(who, asked, workload, expires_at, on_expiry, now()), found)
+        return lend(connection, Terms(who, asked, workload, expires_at, on_expiry, now(), attachment), found)
 
     try:
         lease = idempotency.run(db, work, once)
@@ -216,6 +220,7 @@ class Terms:
     expires_at: dt.datetime | None
     on_expiry: OnExpiry
     moment: dt.datetime
+    attachment: Attachment | None = None
 
 
 def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
@@ -234,10 +239,13 @@ def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
         "on_expiry": terms.on_expiry,
     }
     lease_id = store.add(connection, {**values, "host_id": found.host_id})
+    if terms.attachment is not None:
+        attachments.add(connection, lease_id, terms.attachment)
     made = claim_units(connection, terms, found, lease_id, str(values["uuid"]))
     about = Thing(terms.who.project_id, found.hostname, lease_uuid=str(values["uuid"]), facts=_said(terms, len(made)))
     audit.record(connection, terms.who, "lease.create", about)
-    return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, arqs=made, **values)  # type: ignore[arg-type]
+    into = terms.attachment
+    return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, attachment=into, arqs=made, **values)  # type: ignore[arg-type]
 
 
 def claim_units(connection: Connection, terms: Terms, found: Choice, lease_id: int, uuid: str) -> tuple[Arq, ...]:

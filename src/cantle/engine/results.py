@@ -24,6 +24,11 @@ from cantle.store.faults import LookAgain
 from cantle.store.types import Record
 from cantle.wire.work import Cleaning, HandleResult, Outcome, Results
 
+_NO_GUESTS = (
+    "The unit was made ready and is in no guest: this host's agent is of a version that puts nothing into guests. Upgrade it, or lease "
+    "without an attachment."
+)
+
 
 @dataclass(slots=True)
 class _Changes:
@@ -145,6 +150,8 @@ def _one(changes: _Changes, row: Record, result: HandleResult) -> None:
 
 
 def _of_wanted(changes: _Changes, row: Record, result: HandleResult) -> None:
+    if result.outcome == Outcome.READY and row.guest_kind is not None and not result.entered:
+        result = HandleResult(result.uuid, Outcome.FAILED, "agent-knows-no-guests", _NO_GUESTS)
     if result.outcome == Outcome.READY:
         if row.state == ArqState.BIND_STARTED:
             changes.settle(row, ArqState.BOUND)

@@ -12,7 +12,7 @@ from cantle.store.database import Database, host_topic
 from cantle.store.types import Record
 from cantle.store.wakeups import Patience
 from cantle.wire.intent import DeviceIntent
-from cantle.wire.work import WantedHandle, Work
+from cantle.wire.work import Guest, WantedHandle, Work
 
 
 def current_work(db: Database, hostname: str) -> Work:
@@ -42,25 +42,37 @@ def wait_work(db: Database, hostname: str, generation: int, seconds: float) -> W
 
     :raises NotFound: ``host-not-found``.
     """
+    patience = Patience(seconds)
+    with db.wakeups.waiter(host_topic(hostname), alone=True) as waiter:
+        row = _row(db, hostname)
+        heard(db, row.id)
+        if is_ahead(row, generation) and row.frozen_at is None:
+            db.run(lambda connection: host.change(connection, row.id, **frozen(row, generation)))
+        # Thousands wait here: as long as nothing changes, a look is one small statement.
+        while row.generation == generation and not (waiter.overtaken or db.wakeups.stopped):
+            waiter.wait(patience.left)
+            if patience.left == 0:
+                break
+            row = _row(db, hostname)
+        return current_work(db, hostname)
+
+
+def _row(db: Database, hostname: str) -> Record:
     with db.read() as connection:
         row = host.find(connection, hostname)
     if row is None:
         raise _unknown(hostname)
-    heard(db, row.id)
-    if is_ahead(row, generation) and row.frozen_at is None:
-        db.run(lambda connection: host.change(connection, row.id, **frozen(row, generation)))
-    patience = Patience(seconds)
-    with db.wakeups.waiter(host_topic(hostname), alone=True) as waiter:
-        while True:
-            work = current_work(db, hostname)
-            if work.generation != generation or patience.left == 0 or waiter.overtaken or db.wakeups.stopped:
-                return work
-            waiter.wait(patience.left)
+    return row
 
 
 def _wanted(row: Record) -> WantedHandle:
+    guest = None if row.guest_kind is None else Guest(row.guest_kind, row.guest_name, row.lease_uuid)
     return WantedHandle(
-        uuid=row.uuid, device=row.address, attach_type=AttachType(row.attach_type), attach_info=row.attach_info
+        uuid=row.uuid,
+        device=row.address,
+        attach_type=AttachType(row.attach_type),
+        attach_info=row.attach_info,
+        guest=guest,
     )
 
 

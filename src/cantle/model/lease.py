@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cantle.model.arq import Arq
+from cantle.model.attachment import Attachment
 
 
 class LeaseState(StrEnum):
@@ -90,6 +91,7 @@ class Lease:
     """A loan as the server remembers it.
 
     :param expired_at: when what ``on_expiry`` says was done.
+    :param attachment: the guest that its host puts its units into; None: whoever borrowed them does.
     :param reasons: why units of a lease that was given back are not free yet, in the host's words.
     """
 
@@ -106,5 +108,6 @@ class Lease:
     expires_at: dt.datetime | None = None
     on_expiry: OnExpiry = OnExpiry.DETACH
     expired_at: dt.datetime | None = None
+    attachment: Attachment | None = None
     reasons: tuple[str, ...] = ()
     arqs: tuple[Arq, ...] = ()

@@ -10,6 +10,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, literal, select, u
 
 from cantle.model.identity import Identity
 from cantle.store.arq import OF_EVENT
+from cantle.store.attachment_table import attachments
 from cantle.store.deployable import FREE, USED
 from cantle.store.prepared import Prepared
 from cantle.store.service import FOLLOWED, OPEN, with_intents
@@ -97,12 +98,17 @@ _WORK = Prepared(
         attach_handles.c.attach_type,
         attach_handles.c.attach_info,
         devices.c.address,
+        attachments.c.kind.label("guest_kind"),
+        attachments.c.name.label("guest_name"),
+        leases.c.uuid.label("lease_uuid"),
     )
     .select_from(
         hosts.outerjoin(claims, claims.c.host_id == hosts.c.id)
         .outerjoin(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
         .outerjoin(deployables, deployables.c.id == claims.c.deployable_id)
         .outerjoin(devices, devices.c.id == deployables.c.device_id)
+        .outerjoin(attachments, attachments.c.lease_id == claims.c.lease_id)
+        .outerjoin(leases, leases.c.id == attachments.c.lease_id)
     )
     .where(hosts.c.hostname == bindparam("hostname"))
     .order_by(claims.c.id)
@@ -137,12 +143,14 @@ _CLAIMS = select(
     arqs.c.state,
     arqs.c.reason_code.label("arq_reason_code"),
     leases.c.uuid.label("lease_uuid"),
+    attachments.c.kind.label("guest_kind"),
 ).select_from(
     claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
     .join(deployables, deployables.c.id == claims.c.deployable_id)
     .join(devices, devices.c.id == deployables.c.device_id)
     .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
     .outerjoin(leases, leases.c.id == claims.c.lease_id)
+    .outerjoin(attachments, attachments.c.lease_id == claims.c.lease_id)
 )
 _BY_HANDLES = Prepared(
     _CLAIMS.where(

@@ -12,7 +12,8 @@ from sqlalchemy import Connection, Update, and_, bindparam, delete, exists, func
 from cantle.model.arq import Arq, ArqState
 from cantle.model.lease import FREED, Lease, LeaseState, OnExpiry
 from cantle.model.page import Page
-from cantle.store import arq, claim
+from cantle.store import arq, attachment, claim
+from cantle.store.attachment_table import attachments
 from cantle.store.paging import narrowed, window
 from cantle.store.tables import arqs, claims, hosts, leases
 from cantle.store.types import Record, database_now
@@ -33,9 +34,13 @@ _CLAIMED = _UNITS.scalar_subquery().label("claimed")
 _LEASES = select(
     leases,
     hosts.c.hostname,
+    attachments.c.kind.label("guest_kind"),
+    attachments.c.name.label("guest_name"),
     _CLAIMED,
     *(_UNITS.where(claims.c.stage == stage).scalar_subquery().label(stage) for stage in sorted(FREED)),
-).join(hosts, hosts.c.id == leases.c.host_id)
+).select_from(
+    leases.join(hosts, hosts.c.id == leases.c.host_id).outerjoin(attachments, attachments.c.lease_id == leases.c.id)
+)
 _BY_UUID = _LEASES.where(leases.c.uuid == bindparam("uuid"))
 _ends = leases.c.expires_at
 _STANDING = leases.c.released_at.is_(None)
@@ -210,6 +215,7 @@ def lease(row: Record, arqs: Sequence[Arq], reasons: Sequence[str] = ()) -> Leas
         expires_at=row.expires_at,
         on_expiry=OnExpiry(row.on_expiry),
         expired_at=row.expired_at,
+        attachment=attachment.attachment(row),
         reasons=tuple(reasons),
         arqs=tuple(arqs),
     )

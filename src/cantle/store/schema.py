@@ -3,10 +3,19 @@ named here."""
 
 from __future__ import annotations
 
-from cantle.store import audit_table, idempotency_table, kind_tables, provider_tables, quota_table, token_table
+from cantle.store import (
+    attachment_table,
+    audit_table,
+    idempotency_table,
+    kind_tables,
+    provider_tables,
+    quota_table,
+    token_table,
+)
 from cantle.store.tables import metadata
 
 __all__ = [
+    "attachment_table",
     "audit_table",
     "idempotency_table",
     "kind_tables",

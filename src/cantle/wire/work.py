@@ -14,13 +14,25 @@ from cantle.wire.intent import DeviceIntent
 from cantle.wire.protocol import PROTOCOL
 
 
+class Guest(msgspec.Struct, frozen=True):
+    """Where the host's agent puts a unit when it is ready, and takes it from when it is not wanted any more. ``kind`` and ``name`` as of
+    `cantle.model.attachment.Attachment`; ``lease`` is a uuid: what one lease has in a guest enters and leaves together."""
+
+    kind: str
+    name: str
+    lease: str
+
+
 class WantedHandle(msgspec.Struct, frozen=True):
-    """One unit. ``device`` is the address of its device on the host; ``uuid`` the handle's (and the mdev's)."""
+    """One unit. ``device`` is the address of its device on the host; ``uuid`` the handle's (and the mdev's). ``guest`` None: whoever
+    borrowed it attaches it. An agent that knows no guests says ``ready`` without ``entered``, and the server does not take that for done.
+    """
 
     uuid: str
     device: str
     attach_type: AttachType
     attach_info: dict[str, str]
+    guest: Guest | None = None
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -69,13 +81,15 @@ class Cleaning(msgspec.Struct, frozen=True):
 
 class HandleResult(msgspec.Struct, frozen=True):
     """The outcome for one unit. ``code`` and ``message`` are given with ``failed``; with ``ready`` they say what a person should know of
-    a unit that is lent: ``guest-gone``, ``unit-not-in-guest``. Without them it is as it should be. ``cleaning`` comes with ``absent``."""
+    a unit that is lent: ``guest-gone``, ``unit-not-in-guest``. Without them it is as it should be. ``cleaning`` comes with ``absent``;
+    ``entered`` with ``ready``: the unit is in the guest that was named with it."""
 
     uuid: str
     outcome: Outcome
     code: str | None = None
     message: str | None = None
     cleaning: Cleaning | None = None
+    entered: bool = False
 
 
 class Results(msgspec.Struct, frozen=True):

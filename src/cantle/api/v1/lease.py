@@ -13,8 +13,14 @@ from cantle.api.v1 import collection
 from cantle.api.v2 import arq
 from cantle.api.v2.resource import Link, stamp
 from cantle.engine import lease as engine
-from cantle.model.lease import Lease
+from cantle.engine.clock import now
+from cantle.errors import BadRequest
+from cantle.model.attachment import Attachment
+from cantle.model.lease import Lease, OnExpiry
 from cantle.model.uuids import checked
+
+#: The longest that can be asked for in seconds from now: a hundred years.
+LONGEST_S = 100 * 366 * 86400
 
 
 class LeaseQuery(collection.CollectionQuery, frozen=True, kw_only=True):
@@ -34,13 +40,17 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client sends. ``profile`` names a device profile or a flavor; ``host`` None: any; ``count`` times its accelerators;
-    ``expires_at`` with its offset from UTC; ``numa_nodes``: the guest's memory nodes, empty: the cards must be near each other only."""
+    ``expires_at`` with its offset from UTC; ``attach``: the guest on that host to put them into (``lxc:c1``, ``cdi:train``);
+    ``numa_nodes``: the guest's memory nodes, empty: the cards must be near each other only."""
 
     profile: str
     host: str | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     workload: Annotated[str, msgspec.Meta(max_length=255)] = ""
     expires_at: dt.datetime | None = None
+    expires_in: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    on_expiry: OnExpiry = OnExpiry.DETACH
+    attach: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     numa_nodes: Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=999_999)]], msgspec.Meta(max_length=1024)] = []
 
 
@@ -57,8 +67,11 @@ class Shape(msgspec.Struct, frozen=True):
     created_at: str | None
     updated_at: str | None
     expires_at: str | None
+    on_expiry: str
+    expired_at: str | None
     reason: str | None
     arqs: list[arq.Shape]
+    attach: str | None = None
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -116,8 +129,10 @@ def create(call: Call) -> Shape:
         hostname=new.host,
         count=new.count,
         workload=new.workload,
-        expires_at=new.expires_at,
+        expires_at=moment(new.expires_at, new.expires_in),
+        on_expiry=new.on_expiry,
         nodes=new.numa_nodes,
+        attachment=Attachment.parse(new.attach) if new.attach is not None else None,
         aliases=call.site.settings.aliases,
         once=call.once(answer),
     )
@@ -127,6 +142,18 @@ def create(call: Call) -> Shape:
 def release(call: Call) -> Shape:
     """Give it back; the units are free again when their hosts have taken them back."""
     return shape(call, engine.release_lease(call.db, call.who, _uuid(call)))
+
+
+def moment(at: dt.datetime | None, within: int | None) -> dt.datetime | None:
+    """The end that is meant.
+
+    :raises BadRequest: ``bad-lease``: both are given, or it is too far away.
+    """
+    if at is not None and within is not None:
+        raise BadRequest("bad-lease", "expires_at and expires_in are both given; one of them says when the lease ends.")
+    if within is not None and within > LONGEST_S:
+        raise BadRequest("bad-lease", f"expires_in is {within}; at most {LONGEST_S} seconds are possible.")
+    return now() + dt.timedelta(seconds=within) if within is not None else at
 
 
 def _uuid(call: Call) -> str:
@@ -146,6 +173,9 @@ def shape(call: Call, lease: Lease) -> Shape:
         created_at=stamp(lease.created_at),
         updated_at=stamp(lease.updated_at),
         expires_at=stamp(lease.expires_at),
-        reason=" ".join(dict.fromkeys(request.reason for request in lease.arqs if request.reason)) or None,
+        on_expiry=lease.on_expiry,
+        expired_at=stamp(lease.expired_at),
+        reason=" ".join(dict.fromkeys([*(one.reason for one in lease.arqs if one.reason), *lease.reasons])) or None,
         arqs=[arq.shape(call, request) for request in lease.arqs],
+        attach=str(lease.attachment) if lease.attachment is not None else None,
     )

@@ -1,0 +1,105 @@
+"""Lent units into the guests that their leases name, and out of them: as steps, and how these are carried out.
+
+A card for a container stays on its vendor's driver: what is prepared for a virtual machine (vfio-pci) is what a container cannot use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cantle.attach import entry
+from cantle.errors import BadRequest, CantleError
+from cantle.kernel.root import Root
+from cantle.kernel.undo import Executors, Undo
+from cantle.model.attach_handle import AttachType
+from cantle.model.attachment import Attachment
+from cantle.model.step import Step
+from cantle.wire.work import Guest, WantedHandle
+
+ENTER = "enter-guest"
+LEAVE = "leave-guest"
+SEE_UNUSED = "see-unused"
+
+
+def enter(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
+    """Into the guest, together with whatever else of its lease is wanted there."""
+    guest = _guest(handle)
+    args = {**_args(guest), "others": " ".join(_others(handle, wanted))}
+    return Step(ENTER, _unit(handle), args, True, False, f"put {_unit(handle)} into {guest.kind}:{guest.name}")
+
+
+def leave(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
+    """Out of the guest; what else of its lease is wanted there stays."""
+    guest = _guest(handle)
+    args = {**_args(guest), "others": " ".join(_others(handle, wanted))}
+    return Step(LEAVE, _unit(handle), args, False, True, f"take {_unit(handle)} out of {guest.kind}:{guest.name}")
+
+
+def see_unused(card: str) -> Step:
+    """A card that stays on its driver: no container has it open."""
+    return Step(SEE_UNUSED, card, {}, True, False, f"see that no container uses {card}")
+
+
+def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:
+    """Uuids of the units that are in their guests as they shall be. What cannot be found out is not: whoever enters it finds out why."""
+    wanted = tuple(wanted)
+    found = set()
+    for handle in wanted:
+        if handle.guest is not None:
+            try:
+                nodes = entry.nodes(root, _unit(handle), _others(handle, wanted))
+                if entry.stands(root, _attachment(handle.guest.kind, handle.guest.name), handle.guest.lease, nodes):
+                    found.add(handle.uuid)
+            except CantleError:
+                continue
+    return frozenset(found)
+
+
+def _enter(root: Root, step: Step, undo: Undo) -> None:
+    nodes = entry.nodes(root, step.target, step.args["others"].split())
+    entry.enter(root, _attachment(step.args["kind"], step.args["name"]), step.args["lease"], nodes, undo)
+
+
+def _leave(root: Root, step: Step, undo: Undo) -> None:
+    guest, lease = _attachment(step.args["kind"], step.args["name"]), step.args["lease"]
+    first, *others = step.args["others"].split() or [""]
+    if first:
+        entry.enter(root, guest, lease, entry.nodes(root, first, others), undo)
+    else:
+        entry.leave(root, guest, lease, undo)
+
+
+def _see_unused(root: Root, step: Step, _undo: Undo) -> None:
+    entry.check_unused(root, step.target)
+
+
+EXECUTORS: Executors = {ENTER: _enter, LEAVE: _leave, SEE_UNUSED: _see_unused}
+
+
+def _guest(handle: WantedHandle) -> Guest:
+    assert handle.guest is not None  # noqa: S101 - asked for units with a guest only
+    return handle.guest
+
+
+def _args(guest: Guest) -> dict[str, str]:
+    return {"kind": guest.kind, "name": guest.name, "lease": guest.lease}
+
+
+def _unit(handle: WantedHandle) -> str:
+    """By what the kernel's files know it."""
+    return handle.uuid if handle.attach_type is AttachType.MDEV else handle.device
+
+
+def _others(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> list[str]:
+    return [_unit(one) for one in wanted if one.guest == handle.guest and one.uuid != handle.uuid]
+
+
+def _attachment(kind: str, name: str) -> Attachment:
+    """:raises BadRequest: ``guest-kind-unknown``: a later server knows a kind that this agent does not."""
+    try:
+        return Attachment.parse(f"{kind}:{name}")
+    except BadRequest as error:
+        raise BadRequest(
+            "guest-kind-unknown",
+            f"this agent cannot put anything into {kind}:{name}: it knows no such guests; upgrade it",
+        ) from error

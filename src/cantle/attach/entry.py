@@ -1,0 +1,92 @@
+"""Units into guests and out of them, whatever kind of guest it is. All that one lease has in a guest is one entry."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from functools import partial
+
+from cantle.attach import cdi, lxc
+from cantle.errors import CantleError
+from cantle.kernel import container, node
+from cantle.kernel.char_device import Node
+from cantle.kernel.root import Root
+from cantle.kernel.undo import Undo
+from cantle.model.attachment import Attachment, GuestKind
+from cantle.model.intent import is_pci
+from cantle.model.pci import PciAddress
+
+
+def nodes(root: Root, unit: str, others: Iterable[str] = ()) -> tuple[Node, ...]:
+    """The device nodes of a unit, and of those others that have some now.
+
+    :param unit: a card's address, or a mediated device's uuid.
+    :raises CantleError: the unit has none; see :mod:`cantle.kernel.node`.
+    """
+    found = set(_of(root, unit))
+    for other in others:
+        with contextlib.suppress(CantleError):  # it is not ready: its own turn says why
+            found |= set(_of(root, other))
+    return tuple(sorted(found))
+
+
+def stands(root: Root, guest: Attachment, lease: str, wanted: Sequence[Node]) -> bool:
+    """Whether the entry is as :func:`enter` leaves it.
+
+    :raises CantleError: it cannot be found out.
+    """
+    match guest.kind:
+        case GuestKind.LXC:
+            return lxc.stands(root, guest.name, lease, wanted)
+        case GuestKind.CDI:
+            return cdi.read(root, lease) == cdi.document(cdi.LEASE_KIND, {guest.name: wanted})
+
+
+def enter(root: Root, guest: Attachment, lease: str, wanted: Sequence[Node], undo: Undo) -> None:
+    """Make the entry, or make it new. What was done is on the stack when this raises.
+
+    :raises CantleError: see :func:`cantle.attach.lxc.enter` and :func:`cantle.attach.cdi.write`.
+    """
+    match guest.kind:
+        case GuestKind.LXC:
+            lxc.enter(root, guest.name, lease, wanted, undo)
+        case GuestKind.CDI:
+            lxc.check_there(root, wanted)
+            before = cdi.read(root, lease)
+            cdi.write(root, lease, guest.name, wanted)
+            undo.push(f"write the CDI file of {lease} as it was", partial(_restore, root, lease, before))
+
+
+def leave(root: Root, guest: Attachment, lease: str, undo: Undo) -> None:
+    """End the entry. Again, or after the guest has gone, is no error.
+
+    :raises CantleError: see :func:`cantle.attach.lxc.leave`.
+    """
+    match guest.kind:
+        case GuestKind.LXC:
+            lxc.leave(root, guest.name, lease, undo)
+        case GuestKind.CDI:
+            cdi.remove(root, lease)
+
+
+def check_unused(root: Root, card: str) -> None:
+    """Refuse while a process of a container has a card open. A card that has no nodes now is used by none.
+
+    :raises Conflict: ``device-held``.
+    """
+    try:
+        its = _of(root, card)
+    except CantleError:
+        return
+    container.check_unused(root, its)
+
+
+def _of(root: Root, unit: str) -> tuple[Node, ...]:
+    return node.of_card(root, PciAddress.parse(unit)) if is_pci(unit) else node.of_mdev(root, unit)
+
+
+def _restore(root: Root, lease: str, before: bytes | None) -> None:
+    if before is None:
+        cdi.remove(root, lease)
+    else:
+        root.replace(cdi.path(lease), before)
