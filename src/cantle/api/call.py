@@ -47,6 +47,7 @@ class Call:
     :param precondition: which state of the thing the request is for; empty where the route does not ask.
     :param key: under which the request may come again; None where it has none or the route takes none.
     :param headers: extra headers for the answer; the handler adds to them.
+    :param last_event_id: of one who follows a stream and comes back: what he had last.
     """
 
     site: Site
@@ -60,6 +61,7 @@ class Call:
     precondition: Precondition = field(default_factory=Precondition)
     key: IdempotencyKey | None = None
     headers: dict[str, str] = field(default_factory=dict)
+    last_event_id: str | None = None
 
     @property
     def db(self) -> Database:

@@ -16,6 +16,7 @@ from cantle.api.call import Call, Site
 from cantle.api.identity import IDENTITY
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
+from cantle.api.stream import EVENT_STREAM, Stream
 from cantle.engine import token
 from cantle.engine.idempotency import AlreadyAnswered
 from cantle.errors import BadRequest, CantleError, MethodNotAllowed, NotFound
@@ -27,6 +28,9 @@ _log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 #: Equal bodies are equal bytes.
 _canonical = msgspec.json.Encoder(order="deterministic").encode
+
+#: A stream is passed on as it comes, by nginx too.
+_UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 _NOBODY = Identity("", None)
 
@@ -85,8 +89,11 @@ def _responder(route: Route, site: Site) -> Any:
         )
         if route.once and (key := environ.get("HTTP_IDEMPOTENCY_KEY")) is not None:
             call.key = IdempotencyKey.of(key, who, route.method, route.path, _canonical(call.body))
+        handler = route.handler
+        if route.stream is not None and EVENT_STREAM in environ.get("HTTP_ACCEPT", ""):
+            handler, call.last_event_id = route.stream, environ.get("HTTP_LAST_EVENT_ID")
         try:
-            answer = route.handler(call)
+            answer = handler(call)
         except AlreadyAnswered as earlier:
             answer = earlier.answer.encode()
             call.headers["Idempotency-Replayed"] = "true"
@@ -95,6 +102,9 @@ def _responder(route: Route, site: Site) -> Any:
             response.set_headers(call.headers)
         if isinstance(answer, bytes):
             response.data = answer
+        elif isinstance(answer, Stream):
+            response.stream, response.content_type = answer, EVENT_STREAM
+            response.set_headers(_UNBUFFERED)
         elif answer is not None:
             response.data = _encode(answer)
 

@@ -28,6 +28,7 @@ class Route:
     :param conditional: it takes ``If-Match`` and ``If-None-Match``.
     :param once: it takes an ``Idempotency-Key``.
     :param media: of the answer.
+    :param stream: called in place of ``handler`` by one who wants the answer as a stream of server-sent events.
     :param from_agent: the body is an agent's: larger, and read without the checks that clients' bodies need.
     """
 
@@ -45,6 +46,7 @@ class Route:
     conditional: bool = False
     once: bool = False
     media: str = "application/json"
+    stream: Callable[[Call], object] | None = None
 
     @property
     def is_v2(self) -> bool:

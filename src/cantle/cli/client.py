@@ -103,6 +103,34 @@ class Client:
             # Only what was asked, not where: the server may know itself under another address than we do.
             following = urlsplit(links[0]["href"]).query if links else None
 
+    def lines(
+        self, path: str, query: Mapping[str, object] | None = None, *, last_event_id: str | None, silence: float
+    ) -> Iterator[str]:
+        """The lines of an answer that comes piece by piece (``text/event-stream``), until the server ends it.
+
+        :param last_event_id: of the last event seen.
+        :param silence: seconds without a byte after which it is given up.
+        :raises Unavailable: ``server-unavailable``, ``server-timeout``. All else that a request raises.
+        """
+        asked = {key: value for key, value in (query or {}).items() if value is not None}
+        headers = {"Accept": "text/event-stream", "User-Agent": f"cantle/{__version__}", **self._proof()}
+        if last_event_id is not None:
+            headers["Last-Event-ID"] = last_event_id
+        try:
+            self._set_timeout(silence)
+            self._connection.request(
+                "GET", self._prefix + path + (f"?{urlencode(asked)}" if asked else ""), headers=headers
+            )
+            response = self._connection.getresponse()
+            if response.status >= 400:
+                raise failure(response.status, response.read(), response.getheader(CODE_HEADER))
+            while line := response.readline():
+                yield line.decode("utf-8", "replace").rstrip("\r\n")
+        except (OSError, http.client.HTTPException) as error:
+            raise self._away(error) from error
+        finally:
+            self._connection.close()
+
     def post(self, path: str, body: object = None) -> Any:
         """The answer's JSON, None for an empty one."""
         return self._request("POST", path, body)

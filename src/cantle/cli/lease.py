@@ -10,10 +10,11 @@ import click
 from cantle import errors
 from cantle.cli.client import Client, connect, segment
 from cantle.cli.output import list_options, output_options, print_record, print_rows
+from cantle.cli.period import length
 from cantle.cli.wait import wait_for
 
 COLUMNS = ("uuid", "state", "profile_name", "hostname", "workload")
-WIDE = (*COLUMNS, "attach", "owner", "created_at", "expires_at", "reason", "arqs")
+WIDE = (*COLUMNS, "attach", "owner", "created_at", "expires_at", "on_expiry", "reason", "arqs")
 
 _wait = click.option("--wait", is_flag=True, help="Return when it is done, not when it is accepted.")
 _timeout = click.option(
@@ -23,6 +24,17 @@ _timeout = click.option(
     show_default=True,
     metavar="SECONDS",
     help="How long --wait waits.",
+)
+
+
+_expires_at = click.option("--expires-at", metavar="TIME", help="When it ends by itself, as 2026-12-24T18:00:00Z.")
+_expires = click.option(
+    "--expires", "expires_in", callback=length, metavar="LENGTH", help="After how long it ends by itself: 90m, 2h, 3d."
+)
+_on_expiry = click.option(
+    "--on-expiry",
+    type=click.Choice(["notify", "detach", "stop-guest"]),
+    help="What happens then: say so and no more; give it back; stop its guest and give it back. [default: detach]",
 )
 
 
@@ -36,7 +48,9 @@ def lease() -> None:
 @click.option("--host", help="Only from this host. [default: the best that fits]")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many times the profile.")
 @click.option("--workload", default="", help="Who it is for, in your words: the name of a guest.")
-@click.option("--expires-at", metavar="TIME", help="When it ends by itself, as 2026-12-24T18:00:00Z.")
+@_expires
+@_expires_at
+@_on_expiry
 @click.option("--attach", metavar="GUEST", help="Put it into a guest of the host: lxc:NAME, or cdi:NAME.")
 @_wait
 @_timeout
@@ -47,7 +61,9 @@ def create(
     host: str | None,
     count: int,
     workload: str,
+    expires_in: int | None,
     expires_at: str | None,
+    on_expiry: str | None,
     attach: str | None,
     wait: bool,
     timeout: float,
@@ -60,12 +76,14 @@ def create(
     Examples:
       cantle lease create gold --workload vm1 --wait
       cantle lease create gold --host gpu1 --count 2
+      cantle lease create gold --workload vm1 --expires 2h --on-expiry notify
       cantle lease create gold --host gpu1 --attach lxc:c1 --wait
       cantle lease create gold -c uuid -o value
     """
     client = connect()
     asked = {"profile": profile, "host": host, "count": count, "workload": workload}
-    body = {**asked, "expires_at": expires_at, "attach": attach}
+    ends = {"expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry}
+    body = {**asked, **ends, "attach": attach}
     made = client.create("/v1/leases", {key: value for key, value in body.items() if value is not None})
     if wait:
         made = _until(client, made["uuid"], ("active", "failed", "released"), timeout, "become active")
@@ -127,19 +145,64 @@ def show(uuid: str, fmt: str, chosen: tuple[str, ...]) -> None:
     _print(connect().get(f"/v1/leases/{segment(uuid)}"), fmt, chosen)
 
 
+@lease.command("renew")
+@click.argument("uuid")
+@_expires
+@_expires_at
+@_on_expiry
+@click.option("--never", is_flag=True, help="It does not end by itself.")
+@output_options
+def renew(
+    *,
+    uuid: str,
+    expires_in: int | None,
+    expires_at: str | None,
+    on_expiry: str | None,
+    never: bool,
+    fmt: str,
+    chosen: tuple[str, ...],
+) -> None:
+    """Let a lease end at another time, or never. It is announced anew.
+
+    \b
+    Examples:
+      cantle lease renew 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --expires 2h
+      cantle lease renew 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --never
+    """
+    if never == bool(expires_in or expires_at):
+        raise click.UsageError("Say when it ends: --expires, --expires-at or --never.")
+    body = {"expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry}
+    found = connect().post(
+        f"/v1/leases/{segment(uuid)}/renew", {key: value for key, value in body.items() if value is not None}
+    )
+    _print(found, fmt, chosen)
+
+
 @lease.command("release")
 @click.argument("uuid")
+@click.option(
+    "--force", is_flag=True, help="Wait for its host no longer; only if that says that nobody holds the units."
+)
+@click.option("--reason", metavar="TEXT", help="With --force: on whose word they are free, if not on the host's. Kept.")
 @_wait
 @_timeout
-def release(uuid: str, wait: bool, timeout: float) -> None:
+def release(*, uuid: str, force: bool, reason: str | None, wait: bool, timeout: float) -> None:
     """Give back everything of a lease. Giving it back twice is no error.
+
+    It is over when its host has taken the units back: when no process holds them any more, and they are clean.
 
     \b
     Examples:
       cantle lease release 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
       cantle lease release --wait 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
+      cantle lease release --force 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --reason "host scrapped, ticket 4711"
     """
     client = connect()
+    if reason is not None and not force:
+        raise click.UsageError("--reason goes with --force.")
+    if force:
+        client.post(f"/v1/leases/{segment(uuid)}/force-release", {} if reason is None else {"reason": reason})
+        return
     client.post(f"/v1/leases/{segment(uuid)}/release")
     if wait:
         _until(client, uuid, ("released",), timeout, "be released")

@@ -42,12 +42,12 @@ def force_release(db: Database, who: Identity, uuid: str, reason: str | None = N
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
         if row is None or not sees(who, row.project_id):
             raise lease_missing(uuid)
-        end(connection, row, who)
         host.lock(connection, [row.host_id])
         claims = claim.of_lease(connection, row.id)
         held = [one for one in claims if one.stage not in FREED]
         if held and reason is None:
             raise _no_proof(row, held)
+        end(connection, row, who)
         if claims:
             _let_go(connection, who, row, claims, reason)
         found = store.by_uuid(connection, row.uuid)

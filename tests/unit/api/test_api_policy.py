@@ -67,6 +67,13 @@ MAY = {
     "cantle:lease:create": MEMBERS | ADMINS,
     "cantle:lease:release": MEMBERS | ADMINS,
     "cantle:lease:move": MEMBERS | ADMINS,
+    "cantle:lease:renew": MEMBERS | ADMINS,
+    "cantle:lease:force": ADMINS,
+    "cantle:audit:get_all": ADMINS,
+    "cantle:who:get": READERS,
+    "cantle:quota:get_all": READERS,
+    "cantle:quota:set": ADMINS,
+    "cantle:usage:get": READERS,
     "cantle:host:invite": ADMINS,
     "cantle:host:drain": ADMINS,
     "cantle:host:confirm": ADMINS,
@@ -148,6 +155,13 @@ GET    /v1/leases/{uuid}                               cantle:lease:get_one
 GET    /v1/leases/{uuid}/can-move                      cantle:lease:get_one
 POST   /v1/leases/{uuid}/move                          cantle:lease:move
 POST   /v1/leases/{uuid}/release                       cantle:lease:release
+POST   /v1/leases/{uuid}/renew                         cantle:lease:renew
+POST   /v1/leases/{uuid}/force-release                 cantle:lease:force
+GET    /v1/audit                                       cantle:audit:get_all
+GET    /v1/who/{text}                                  cantle:who:get
+GET    /v1/quotas                                      cantle:quota:get_all
+PUT    /v1/quotas/{project}/{resource_class}           cantle:quota:set
+GET    /v1/usage                                       cantle:usage:get
 DELETE /v1/hosts/{host}                                cantle:host:forget
 POST   /v1/hosts/{host}/drain                          cantle:host:drain
 POST   /v1/hosts/{host}/undrain                        cantle:host:drain
@@ -208,7 +222,17 @@ def test_a_rule_that_guards_no_route_is_a_building_block() -> None:
 
 def test_public_routes_are_documents_and_health_and_nothing_else() -> None:
     public = {route.path for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES) if route.rule == PUBLIC}
-    assert public == {"/", "/v1", "/v1/openapi.json", "/v1/docs", "/v1/authority", "/v2", "/healthz", "/readyz", "/healthcheck"}
+    assert public == {
+        "/",
+        "/v1",
+        "/v1/openapi.json",
+        "/v1/docs",
+        "/v1/authority",
+        "/v2",
+        "/healthz",
+        "/readyz",
+        "/healthcheck",
+    }
 
 
 @pytest.mark.parametrize("route", [one for one in routes.AGENT_ROUTES if one.rule != PUBLIC], ids=_id)

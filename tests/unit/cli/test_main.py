@@ -348,7 +348,7 @@ def test_completion_knows_the_subcommands() -> None:
     environment = {
         **os.environ,
         "_CANTLE_COMPLETE": "bash_complete",
-        "COMP_WORDS": "cantle lease re",
+        "COMP_WORDS": "cantle lease rel",
         "COMP_CWORD": "2",
     }
     done = subprocess.run(

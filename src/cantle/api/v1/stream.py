@@ -1,0 +1,68 @@
+"""``/v1/events`` as a stream (``Accept: text/event-stream``): the audit log as it grows, as server-sent events
+(https://html.spec.whatwg.org/multipage/server-sent-events.html).
+
+Each event's ``id`` is its record's uuid, its ``event`` the action, its ``data`` the record as in ``/v1/audit``. Whoever comes back with
+``Last-Event-ID`` gets all he missed, and possibly some again. A stream takes a waiting place, and ends after a while so that servers can
+be drained: clients of this format come back by themselves.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import msgspec
+
+from cantle.api.call import Call
+from cantle.api.parking import retry_after
+from cantle.api.stream import Stream
+from cantle.api.v1 import audit
+from cantle.api.v1.event import EventQuery
+from cantle.engine.follow import Follower
+from cantle.errors import BadRequest, Unavailable
+from cantle.model.audit import Record
+from cantle.store.wakeups import Patience
+
+#: Seconds between two signs of life, for proxies that cut what is silent.
+BEAT_S = 15.0
+#: Milliseconds after which a client comes back.
+_RETRY_MS = 1000
+
+
+def follow(call: Call) -> Stream:
+    """Records from now on, or after the one that ``Last-Event-ID`` names; those about one lease, request or unit, if asked.
+
+    :raises BadRequest: ``bad-argument`` for an argument that a stream does not take.
+    :raises Unavailable: ``no-waiting-place``, with a ``Retry-After``.
+    """
+    asked: EventQuery = call.query
+    for name in EventQuery.__struct_fields__:
+        if name != "about" and getattr(asked, name) is not None:
+            raise BadRequest("bad-argument", f"{name} is for the list of what others were told; a stream takes about.")
+    with contextlib.ExitStack() as stack:
+        if not stack.enter_context(call.site.parking.place()):
+            raise Unavailable(
+                "no-waiting-place",
+                "All waiting places of this server are taken; come back a little later.",
+                retry_after=retry_after(),
+            )
+        follower = Follower(call.db, call.last_event_id)
+        chunks = _chunks(call, follower, asked.about, Patience(call.site.settings.longest_wait))
+        return Stream(chunks, stack.pop_all())
+
+
+def _chunks(call: Call, follower: Follower, about: str | None, patience: Patience) -> Iterator[bytes]:
+    yield f"retry: {_RETRY_MS}\n\n".encode()
+    while patience.left and not call.db.wakeups.stopped:
+        found = follower.wait(min(BEAT_S, patience.left))
+        events = [_event(record) for record in found if about is None or about in _names(record)]
+        yield b"".join(events) or b": still here\n\n"
+
+
+def _names(record: Record) -> tuple[str | None, ...]:
+    return record.lease_uuid, record.arq_uuid, record.unit_uuid, record.instance_uuid
+
+
+def _event(record: Record) -> bytes:
+    data = msgspec.json.encode(audit.shape(record)).decode()  # JSON has no line break outside of its strings' escapes
+    return f"id: {record.uuid}\nevent: {record.action}\ndata: {data}\n\n".encode()

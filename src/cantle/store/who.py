@@ -1,0 +1,100 @@
+"""Who has what: from a card, a unit, a request, an instance, a lease or a workload to all the others of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection, bindparam, or_, select, union
+
+from cantle.model.audit import Record as AuditRecord
+from cantle.store.audit import record
+from cantle.store.audit_table import audit_records as log
+from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
+from cantle.store.types import Record
+
+#: Past records shown.
+PAST = 20
+
+_TEXT = bindparam("text")
+_UUID = bindparam("uuid")
+
+#: Each by an index of its own.
+_FOUND = union(
+    select(claims.c.id)
+    .join(deployables, deployables.c.id == claims.c.deployable_id)
+    .join(devices, devices.c.id == deployables.c.device_id)
+    .where(or_(devices.c.address == _TEXT, devices.c.uuid == _UUID)),
+    select(claims.c.id)
+    .join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+    .where(or_(attach_handles.c.uuid == _UUID, attach_handles.c.key == _TEXT)),
+    select(claims.c.id)
+    .join(arqs, arqs.c.id == claims.c.arq_id)
+    .where(or_(arqs.c.uuid == _UUID, arqs.c.instance_uuid == _UUID)),
+    select(claims.c.id)
+    .join(leases, leases.c.id == claims.c.lease_id)
+    .where(or_(leases.c.uuid == _UUID, leases.c.workload == _TEXT)),
+)
+
+_HOLDINGS = (
+    select(
+        hosts.c.hostname,
+        devices.c.address.label("device"),
+        devices.c.model,
+        attach_handles.c.uuid.label("unit_uuid"),
+        attach_handles.c.attach_type,
+        deployables.c.resource_class,
+        claims.c.project_id,
+        claims.c.wanted,
+        claims.c.stage,
+        claims.c.reason,
+        claims.c.lent_at,
+        claims.c.lent_by,
+        arqs.c.uuid.label("arq_uuid"),
+        arqs.c.state.label("arq_state"),
+        arqs.c.instance_uuid,
+        leases.c.uuid.label("lease_uuid"),
+        leases.c.workload,
+        leases.c.expires_at,
+    )
+    .select_from(
+        claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+        .join(deployables, deployables.c.id == claims.c.deployable_id)
+        .join(devices, devices.c.id == deployables.c.device_id)
+        .join(hosts, hosts.c.id == claims.c.host_id)
+        .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
+        .outerjoin(leases, leases.c.id == claims.c.lease_id)
+    )
+    .where(claims.c.id.in_(_FOUND))
+    .order_by(hosts.c.hostname, devices.c.address, claims.c.id)
+)
+_PAST = (
+    select(log)
+    .where(
+        or_(
+            log.c.device == _TEXT,
+            log.c.unit_uuid == _UUID,
+            log.c.lease_uuid == _UUID,
+            log.c.arq_uuid == _UUID,
+            log.c.instance_uuid == _UUID,
+        ),
+        log.c.action.like("unit.%"),
+    )
+    .order_by(log.c.id.desc())
+    .limit(PAST)
+)
+
+
+def holdings(connection: Connection, text: str, uuid: str, project: str | None) -> Sequence[Record]:
+    """Units that are lent or still being taken back, with everything they belong to.
+
+    :param text: an address or a workload; ``uuid``: the same as a uuid in our spelling, "" for what is none.
+    :param project: of this one only; None: of all.
+    """
+    query = _HOLDINGS if project is None else _HOLDINGS.where(claims.c.project_id == project)
+    return connection.execute(query, {"text": text, "uuid": uuid}).all()
+
+
+def past(connection: Connection, text: str, uuid: str, project: str | None) -> list[AuditRecord]:
+    """What was done to such units, the latest first."""
+    query = _PAST if project is None else _PAST.where(log.c.owner_id == project)
+    return [record(row) for row in connection.execute(query, {"text": text, "uuid": uuid})]
