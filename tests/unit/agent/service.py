@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,6 +43,15 @@ def until(what: Callable[[], object], seconds: float = PATIENCE) -> None:
         tick.wait(0.02)
 
 
+def free_port() -> int:
+    """A port that a server can have again and again. One that the kernel chooses for it cannot be had again for a minute: cheroot sets
+    SO_REUSEADDR for none of those."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
 class Service:
     """A database, and the agents' listener when it is up. Its address stays the same."""
 
@@ -49,7 +59,7 @@ class Service:
         self.db = db
         self._server: HttpServer | None = None
         self._thread: threading.Thread | None = None
-        self._port = 0
+        self._port = free_port()
         self.up()
 
     @property
@@ -59,7 +69,6 @@ class Service:
     def up(self, application: Any = None) -> None:
         """Be there again, with another application if one is given."""
         self._server = HttpServer(Address("127.0.0.1", self._port), threads=8, name="test")
-        self._port = self._server.address.port
         serve = application or agents_app(self.db, Settings(agents_token=TOKEN))
         self._thread = threading.Thread(target=self._server.serve, args=(serve,), daemon=True)
         self._thread.start()

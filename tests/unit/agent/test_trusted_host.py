@@ -17,7 +17,7 @@ from cantle import simulate
 from cantle.attach.libvirt import hostdev_xml
 from cantle.engine.host import confirm, list_hosts
 from cantle.engine.lease import create_lease, get_lease, release_lease
-from cantle.errors import CantleError, Conflict
+from cantle.errors import CantleError
 from cantle.kernel import mdev
 from cantle.model.identity import LOCAL_ADMIN
 from cantle.model.lease import LeaseState
@@ -32,21 +32,6 @@ def copy(source: Path, target: Path) -> None:
 def conditions(service: Service) -> dict[str, str]:
     [host] = list_hosts(service.db)
     return {one.code: one.message for one in host.conditions}
-
-
-def up_again(service: Service) -> None:
-    """At the same port, which a client that has just tried it may hold for a moment: as its own, chosen by the kernel."""
-
-    def is_up() -> bool:
-        try:
-            service.up()
-        except Conflict as error:
-            if error.code != "port-in-use":
-                raise
-            return False
-        return True
-
-    until(is_up)
 
 
 def uuids(root: simulate.SimulatedRoot) -> set[str]:
@@ -69,7 +54,7 @@ def test_a_host_of_a_restored_database_holds_still_until_a_person_has_spoken_and
         if noticed == "while it runs":
             service.down()
             copy(backup, database)
-            up_again(service)
+            service.up()
             until(lambda: "host-frozen" in conditions(service))
     if noticed == "at the start":
         copy(backup, database)
@@ -118,7 +103,7 @@ def test_a_server_that_was_away_for_an_hour_finds_all_as_it_should_be_and_the_ho
         until(lambda: hurried() - away > 3600)
         release_lease(service.db, LOCAL_ADMIN, ended.uuid)
         asked = create_lease(service.db, LOCAL_ADMIN, profile_name="slice")
-        up_again(service)
+        service.up()
         assert service.settled(asked.uuid).state is LeaseState.ACTIVE
         service.settled(ended.uuid, LeaseState.RELEASED)
         assert get_lease(service.db, LOCAL_ADMIN, kept.uuid).state is LeaseState.ACTIVE
