@@ -10,6 +10,7 @@ import msgspec
 
 from cantle import __version__
 from cantle.api import fault, microversion
+from cantle.api.query import NoQuery
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
 
@@ -42,6 +43,9 @@ def document(routes: Iterable[Route]) -> dict[str, Any]:
     for route in table:
         if _FIELDS in route.query.__struct_fields__:
             _allow_fewer_fields(schema_of[_key(route.answer)], components)
+    for component in components.values():
+        if "description" in component:
+            component["description"] = plain(component["description"])
     schema_of, components = {key: _short(schema) for key, schema in schema_of.items()}, _short(components)
     paths: dict[str, dict[str, Any]] = {}
     for route in table:
@@ -103,7 +107,7 @@ def _operation(route: Route, schema_of: dict[str, Any]) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "summary": route.says,
         "tags": [_tag(route.path)],
-        "description": f"Guarded by the policy rule {route.rule}.",
+        "description": " ".join([f"Guarded by the policy rule {route.rule}.", *_said_of_arguments(route)]),
         "parameters": [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)],
         "responses": _responses(route, schema_of),
         "security": [] if route.rule == PUBLIC else [{"token": []}],
@@ -122,6 +126,17 @@ def _tag(path: str) -> str:
     return " ".join(parts[:2]) if parts[0] in ("v1", "v2") and len(parts) > 1 else "discovery and health"
 
 
+def _said_of_arguments(route: Route) -> list[str]:
+    """What the structs of the query's arguments say of them, the shared ones' last."""
+    structs = [one for one in route.query.__mro__ if issubclass(one, msgspec.Struct) and one is not msgspec.Struct]
+    return [plain(one.__doc__) for one in structs if one is not NoQuery and one.__doc__]
+
+
+def plain(docstring: str) -> str:
+    """A docstring as a text: one line, without the marks of its markup."""
+    return re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"\1", " ".join(docstring.split())).replace("``", "`")
+
+
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
@@ -132,9 +147,11 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
     found = []
     for field in msgspec.structs.fields(route.query):
-        schema = msgspec.json.schema(field.type)
+        (schema,), parts = msgspec.json.schema_components([field.type], ref_template="{name}")
         choices = [choice for choice in schema.get("anyOf", [schema]) if choice != {"type": "null"}]
-        found.append({"name": field.name, "in": "query", "required": False, "schema": choices[0]})
+        chosen = parts[choices[0]["$ref"]] if "$ref" in choices[0] else choices[0]
+        said = {key: value for key, value in chosen.items() if key not in ("title", "description")}
+        found.append({"name": field.name, "in": "query", "required": False, "schema": said})
     return found
 
 

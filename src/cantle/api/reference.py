@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
@@ -53,7 +54,8 @@ page has a link <code>next</code> in <code>…_links</code>; follow it until the
 <dt><b>Changes that must not be lost</b></dt><dd>An intent has an <code>ETag</code>. Send it back as <code>If-Match</code> to change it: 412
 if somebody was quicker, 428 if you did not look first.</dd>
 <dt><b>Asking twice</b></dt><dd>Creating calls take an <code>Idempotency-Key</code>. The same request under the same key is answered as it
-was the first time and creates nothing; another one under that key is refused (422). Keys are forgotten after a day. Tokens take none: their text is not kept.</dd>
+was the first time and creates nothing; another one under that key is refused (422). Keys are forgotten after a day.
+Tokens take none: their text is not kept.</dd>
 </dl>
 """
 
@@ -84,7 +86,7 @@ def _anchor(name: str) -> str:
 def _operation(document: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
     status, success = next(iter(operation["responses"].items()))
     parts = [
-        f'<p class="dim">{escape(operation["description"])}</p>',
+        f'<p class="dim">{_prose(operation["description"])}</p>',
         _parameters(operation["parameters"]),
         _content(document, "Body", operation.get("requestBody", {}).get("content", {})),
         f"<p><b>{status}</b> {escape(success['description'])}</p>",
@@ -94,6 +96,11 @@ def _operation(document: Mapping[str, Any], method: str, path: str, operation: M
         f'<details><summary><span class="method">{method.upper()}</span><span class="path">{escape(path)}</span>'
         f'<span class="says">{escape(operation["summary"])}</span></summary><div>{"".join(parts)}</div></details>'
     )
+
+
+def _prose(text: str) -> str:
+    """Text with what stands in backticks as code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
 
 
 def _parameters(parameters: Sequence[Mapping[str, Any]]) -> str:
@@ -109,7 +116,8 @@ def _content(document: Mapping[str, Any], title: str, content: Mapping[str, Any]
         fields = _fields(document, described["schema"])
         rows = [(name, _type(schema), schema.get("description", "")) for name, schema in fields]
         kind = _type(described["schema"])
-        head = f'<p><b>{title}</b> <span class="dim">{escape(media)}, {escape(kind)}</span></p>'
+        about = _prose(_resolved(document, described["schema"]).get("description", ""))
+        head = f'<p><b>{title}</b> <span class="dim">{escape(media)}, {escape(kind)}. {about}</span></p>'
         return head + _table(("Field", "Kind", ""), rows)
     return ""
 

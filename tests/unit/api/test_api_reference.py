@@ -96,7 +96,14 @@ def test_every_reference_in_the_document_leads_somewhere() -> None:
     known = set(document["components"]["schemas"])
     used = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(document)))
     assert used <= known
+    assert re.findall(r"#/\$defs|\{name\}", json.dumps(document)) == []
     assert [name for name in known if name.startswith("cantle.")] == []
+
+
+def test_the_values_an_argument_may_have_are_listed() -> None:
+    parameters = openapi.document(routes.PUBLIC_ROUTES)["paths"]["/v1/devices"]["get"]["parameters"]
+    (mode,) = [one["schema"] for one in parameters if one["name"] == "mode"]
+    assert {"passthrough", "mdev"} <= set(mode["enum"])
 
 
 def test_items_of_a_collection_may_have_fewer_fields_and_one_thing_by_itself_may_not() -> None:
@@ -113,3 +120,9 @@ def test_every_collection_of_ours_has_pages_and_fields() -> None:
     assert len(listing) > 6
     words = {"limit", "marker", "sort_key", "sort_dir", "fields"}
     assert [one.path for one in listing if not words <= set(one.query.__struct_fields__)] == []
+
+
+def test_every_creating_call_of_ours_may_come_again_but_for_those_whose_answer_is_a_secret() -> None:
+    creating = [one for one in routes.PUBLIC_ROUTES if one.path.startswith("/v1/") and one.status == 201]
+    secret = {"/v1/tokens", "/v1/hosts/{host}/invite"}
+    assert {one.path for one in creating if not one.once} == secret

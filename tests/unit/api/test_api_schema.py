@@ -104,5 +104,5 @@ def test_the_description_covers_every_route() -> None:
 def test_a_route_says_what_it_does_and_what_it_answers(route: Route) -> None:
     assert route.says.endswith(".")
     assert (route.answer is None) == (route.status in {202, 204} or route.method == "HEAD") or route.path.endswith(
-        "/release"
+        ("/release", "/move")
     )
