@@ -172,22 +172,6 @@ class PlacementClient:
         """Make a ``CUSTOM_`` resource class known; one that is known already is no failure."""
         self._call("PUT", f"/resource_classes/{name}")
 
-    def may_reshape(self) -> bool:
-        """Whether our role may move allocations (``POST /reshaper``): asked with an empty body, which changes nothing."""
-        self.requests += 1
-        try:
-            answer = self._adapter.request("/reshaper", "POST", json={}, microversion="1.30", raise_exc=False)
-        except ClientException as error:
-            raise Unavailable("placement-away", f"Placement cannot be reached: {error}.") from error
-        return bool(answer.status_code == 400)
-
-    def reshape(self, body: Mapping[str, object]) -> None:
-        """Replace inventories and allocations of several providers in one step.
-
-        :raises GenerationConflict: ``placement-conflict``.
-        """
-        self._call("POST", "/reshaper", body, "1.30")
-
     def _set(self, path: str, body: Mapping[str, object]) -> int:
         generation: int = self._call("PUT", path, body)["resource_provider_generation"]
         return generation

@@ -113,8 +113,6 @@ def _new(wanted: Wanted, record: Record, root: str) -> Difference:
 
 def _changed(wanted: Wanted, record: Record, actual: Provider, root: str, used: Mapping[str, int]) -> Difference:
     kept = {name: used[name] for name in _old_classes(wanted, record, actual) if used.get(name)}
-    if wanted.gone:
-        kept = {name: count for name, count in used.items() if count and name in actual.inventories}
     inventories = {
         name: one for name, one in actual.inventories.items() if name not in _our_classes(record) and name not in kept
     }
@@ -186,9 +184,9 @@ def _our_classes(record: Record) -> frozenset[str]:
 
 
 def _old_classes(wanted: Wanted, record: Record, actual: Provider) -> list[str]:
-    return sorted(
-        name for name in _our_classes(record) & set(actual.inventories) if name != wanted.resource_class or wanted.gone
-    )
+    """Classes of ours that shall not be there. What others put on a provider of ours stays as it is."""
+    ours = _our_classes(record) | {wanted.resource_class}
+    return sorted(name for name in ours & set(actual.inventories) if name != wanted.resource_class or wanted.gone)
 
 
 def _added(forms: tuple[Form, ...], *more: Form) -> tuple[Form, ...]:
