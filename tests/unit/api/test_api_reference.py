@@ -113,13 +113,17 @@ def test_items_of_a_collection_may_have_fewer_fields_and_one_thing_by_itself_may
     assert "mode" in schemas["v1.device.Shape"]["required"]
 
 
+#: Sums over the cloud, made anew for each call: there is nothing in them whose place a marker could keep.
+SUMS = {"/v1/capacity/profiles", "/v1/pools"}
+
+
 def test_every_collection_of_ours_has_pages_and_fields() -> None:
     listing = [
         one for one in routes.PUBLIC_ROUTES if one.path.startswith("/v1/") and one.handler.__name__ == "list_all"
     ]
     assert len(listing) > 6
     words = {"limit", "marker", "sort_key", "sort_dir", "fields"}
-    assert [one.path for one in listing if not words <= set(one.query.__struct_fields__)] == []
+    assert {one.path for one in listing if not words <= set(one.query.__struct_fields__)} - SUMS == set()
 
 
 def test_every_creating_call_of_ours_may_come_again_but_for_those_whose_answer_is_a_secret() -> None:
