@@ -127,8 +127,8 @@ def test_whatever_happens_placement_becomes_what_it_shall_be(
             "sync": lambda: made.sync(number, more),  # type: ignore[arg-type]  # noqa: B023
         }
         acts[what]()
-    for instance in made.instances:
-        made.world.release(instance)
+    while made.instances:
+        made.release()
     made.world.settle()
     made.promises()
     there = made.world.there()
