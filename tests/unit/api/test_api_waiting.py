@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,10 @@ from typing import Any
 
 import falcon.testing
 import pytest
-from tests.stories.hosts import HOSTS
+from tests.stories.hosts import HOSTS, report, t4
 from tests.stories.world import World, fresh_database
 
+from cantle.api.agents import inventory
 from cantle.api.parking import RETRY_AFTER, Parking, retry_after
 from cantle.api.settings import Settings
 
@@ -22,8 +24,8 @@ def world(tmp_path: Path) -> Iterator[World]:
     """Two hosts, a profile, and one place for requests that wait."""
     db = fresh_database(tmp_path)
     world = World(db, Settings(parked_slots=1))
-    for host, report in HOSTS["two-hosts"].items():
-        world.call("PUT", f"/v1/hosts/{host}/inventory", body=report, agent=True)
+    for host, message in HOSTS["two-hosts"].items():
+        world.call("PUT", f"/v1/hosts/{host}/inventory", body=message, agent=True)
     world.call("POST", "/v2/device_profiles", body=[{"name": "vgpu", "groups": [{"resources:VGPU": "1"}]}])
     yield world
     db.close()
@@ -139,3 +141,26 @@ def test_a_place_is_given_back_whatever_happens() -> None:
 
 def test_those_sent_away_are_spread_over_time() -> None:
     assert len({retry_after() for _ in range(200)}) > 1
+
+
+def test_reports_of_a_crowd_wait_their_turn_and_nobody_else_does(tmp_path: Path) -> None:
+    """After a restart thousands of agents come back at once; whoever only asks for work is not behind their reports."""
+    world = World(fresh_database(tmp_path))
+    put = functools.partial(world.call, "PUT", agent=True)
+    assert put("/v1/hosts/h1/inventory", body=report(t4())).status_code == 200
+    turns = [inventory.TURNS.acquire(timeout=1) for _ in range(4)]
+    try:
+        answers: list[int] = []
+        waiting = threading.Thread(
+            target=lambda: answers.append(put("/v1/hosts/h2/inventory", body=report(t4("h2"))).status_code)
+        )
+        waiting.start()
+        assert world.call("GET", "/v1/hosts/h1/work", agent=True).status_code == 200
+        assert world.call("GET", "/v1/hosts").json["hosts"][0]["hostname"] == "h1"
+        assert answers == []
+    finally:
+        for _ in turns:
+            inventory.TURNS.release()
+    waiting.join(30)
+    assert answers == [200]
+    world.db.close()
