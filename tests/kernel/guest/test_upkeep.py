@@ -103,6 +103,7 @@ def test_what_is_lent_comes_back_when_somebody_takes_it_away(host: Host) -> None
 
 
 def test_a_unit_that_a_stranger_has_is_lent_when_he_lets_go(host: Host) -> None:
+    host.follow(Work(0))
     sysfs.write(sysfs.PARENTS / T4 / "mdev_supported_types/nvidia-223/create", ONE)
     with holding(ONE) as pid:
         result = host.follow(Work(1, (SLICE,)))[ONE]

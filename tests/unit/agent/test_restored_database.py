@@ -92,6 +92,7 @@ def test_what_was_lent_after_the_backup_stays_with_its_guest_is_not_offered_and_
 
 
 def test_a_unit_that_a_stranger_holds_is_lent_to_nobody_whatever_the_database_says(life: Life) -> None:
+    life.follow(0)
     mdev.create(life.root, T4, "nvidia-223", FIRST)
     life.root.hold(FIRST, pid=4711)
     result = life.follow(1, slice_(FIRST))[FIRST]
@@ -136,6 +137,30 @@ def test_what_an_earlier_version_of_the_agent_had_lent_counts_as_its_own(life: L
     life.root.hold(FIRST)
     (life.directory / "handed.json").unlink()
     assert life.next().follow(1, slice_(FIRST))[FIRST].outcome is READY
+
+
+def test_an_agent_that_has_lost_all_its_memory_believes_the_server_what_is_lent(life: Life) -> None:
+    life.follow(1, slice_(FIRST), card())
+    life.root.hold(FIRST)
+    life.root.hold(M40, pid=4243)
+    for name in ("handed.json", "desired.json"):
+        (life.directory / name).unlink()
+    life = life.next()
+    done = life.follow(1, slice_(FIRST), card())
+    assert [done[one].outcome for one in (FIRST, SECOND)] == [READY, READY]
+    mdev.create(life.root, T4, "nvidia-223", THIRD)
+    life.root.hold(THIRD, pid=4244)
+    assert life.follow(2, slice_(FIRST), card(), slice_(THIRD, mark=1))[THIRD].code == "mdev-in-use"
+
+
+def test_a_file_of_handed_units_that_is_damaged_believes_nobody(life: Life) -> None:
+    life.follow(1, slice_(FIRST))
+    life.root.hold(FIRST)
+    (life.directory / "handed.json").write_text("{")
+    life = life.next()
+    assert life.follow(1, slice_(FIRST))[FIRST].code == "mdev-in-use"
+    life.root.let_go()
+    assert life.settle()[FIRST].outcome is READY
 
 
 def test_a_unit_made_by_a_life_that_was_killed_before_it_could_tell_is_lent_by_the_next(life: Life) -> None:
