@@ -17,7 +17,7 @@ from cantle.model.device_spec import Candidate, Whitelist
 from cantle.model.json_option import Entry
 from cantle.model.numa import NumaPolicy
 from cantle.model.pci import PciAddress
-from cantle.model.pools import PciDevice, PciRequest, Pools
+from cantle.model.pool import PciDevice, PciRequest, Pools
 
 #: Of each question.
 CASES = 2000

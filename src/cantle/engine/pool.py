@@ -7,7 +7,7 @@ import logging
 from sqlalchemy import Connection
 
 from cantle.errors import NotFound
-from cantle.model.pool import PoolView, views
+from cantle.model.pool_view import PoolView, views
 from cantle.store import host, kind, offer
 from cantle.store.database import Database
 

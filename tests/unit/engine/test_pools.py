@@ -11,7 +11,7 @@ from tests.unit.engine.cloud import ALICE, Host, make_profile, t4, whole
 from cantle.engine.lease import create_lease
 from cantle.engine.pool import list_pools
 from cantle.errors import NotFound
-from cantle.model.pool import PoolView
+from cantle.model.pool_view import PoolView
 from cantle.store.database import Database
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cantle.model.numa import NumaPolicy, allows
-from cantle.model.pools import PciDevice, PciRequest, Pools
+from cantle.model.pool import PciDevice, PciRequest, Pools
 
 GPU = {"vendor_id": "10de", "product_id": "1eb8"}
 PF = {"vendor_id": "8086", "product_id": "1520", "dev_type": "type-PF"}

@@ -6,7 +6,7 @@ import msgspec
 
 from cantle.api.call import Call
 from cantle.engine import pool as engine
-from cantle.model.pool import PoolView
+from cantle.model.pool_view import PoolView
 
 
 class PoolQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,7 +16,7 @@ class PoolQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A pool on the wire; the words are those of :class:`cantle.model.pool.PoolView`."""
+    """A pool on the wire; the words are those of :class:`cantle.model.pool_view.PoolView`."""
 
     hostname: str
     vendor_id: str
