@@ -11,7 +11,7 @@ from cantle.cli.output import fields, list_options, output_options, print_record
 from cantle.cli.span import Span
 
 COLUMNS = ("hostname", "state", "devices", "last_seen", "conditions")
-WIDE = (*COLUMNS, "agent_version", "generation", "created_at", "problems")
+WIDE = (*COLUMNS, "agent_version", "generation", "created_at", "problems", "placement")
 
 
 @click.group(no_args_is_help=True)
