@@ -26,7 +26,8 @@ def test_the_sample_uncommented_is_a_policy_file_with_every_rule_at_its_default(
 
 def test_the_sample_says_which_requests_a_rule_guards() -> None:
     output = CliRunner().invoke(main, ["sample"]).output
-    assert '# POST  /v2/device_profiles\n#"cyborg:device_profile:create": "rule:admin_api"\n' in output
+    requests = "# POST  /v2/device_profiles\n# POST  /v1/profiles\n"
+    assert requests + '#"cyborg:device_profile:create": "rule:admin_api"\n' in output
 
 
 def test_the_names_are_listed() -> None:
