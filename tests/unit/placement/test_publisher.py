@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import event, select, update
 from tests.databases import KINDS, database
 from tests.placement_service import Placement
 from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, Host, bound, make_profile, t4, whole
@@ -304,9 +304,6 @@ def test_a_parent_that_is_no_pci_function_is_not_published(cloud: Cloud) -> None
 def test_a_keeper_that_died_half_way_is_followed_by_one_that_looks_first(cloud: Cloud) -> None:
     cloud.host.report(t4(4))
 
-    class Killed(BaseException):
-        """What SIGKILL is like from inside."""
-
     def die(method: str, path: str) -> None:
         if path.endswith("/inventories"):
             raise Killed
@@ -431,12 +428,46 @@ def test_a_keeper_killed_at_any_request_is_followed_by_one_that_completes_it(
             assert cloud.round() == []
 
 
+@pytest.mark.parametrize("number", range(1, 9))
+def test_a_keeper_killed_before_any_commit_is_followed_by_one_that_completes_it(
+    service: Placement, tmp_path: Path, number: int
+) -> None:
+    """What it was about to write down is lost; what it had written in Placement is not taken for anybody else's."""
+    with database("sqlite", tmp_path) as db:
+        cloud = Cloud(db, service)
+        for cards in ((t4(4), whole()), (t4(2), whole(address="0000:5e:00.0"), replace_offer(whole()))):
+            cloud.host.report(*cards)
+            with commits_up_to(db, number), contextlib.suppress(Killed):
+                cloud.keeper().round()
+            cloud.time_passes()
+            cloud.keeper().round()
+            assert [state.code for state in cloud.states()] == [None]
+            assert cloud.shown() == expected(cards)
+            assert cloud.round() == []
+
+
+class Killed(BaseException):
+    """What SIGKILL is like from inside."""
+
+
+@contextlib.contextmanager
+def commits_up_to(db: Database, number: int) -> Iterator[None]:
+    """The transaction of that number is never committed."""
+    counted = iter(range(1, 1000))
+
+    def die(_connection: object) -> None:
+        if next(counted) == number:
+            raise Killed
+
+    event.listen(db._writer, "commit", die)
+    try:
+        yield
+    finally:
+        event.remove(db._writer, "commit", die)
+
+
 def killed_at(cloud: Cloud, number: int) -> None:
     """A round of a keeper that is killed before its request of that number, and after the one before that, if it comes so far."""
-
-    class Killed(BaseException):
-        """What SIGKILL is like from inside."""
-
     counted = iter(range(1, 1000))
 
     def die(_method: str, _path: str) -> None:
