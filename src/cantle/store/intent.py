@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, intents, leases
 from cantle.store.types import Record
 
-_OF_HOST = (
+_OF_HOST = Prepared(
     select(devices.c.address, intents.c.version, intents.c.intent)
     .select_from(
         intents.join(devices, devices.c.id == intents.c.device_id).join(hosts, hosts.c.id == devices.c.host_id)
@@ -51,7 +52,7 @@ _REPLACE = (
 
 def of_host(connection: Connection, hostname: str) -> Sequence[Record]:
     """address, version and intent (text, None when cleared) of each device of a host that ever had a wish, by address."""
-    return connection.execute(_OF_HOST, {"hostname": hostname}).all()
+    return _OF_HOST.all(connection, {"hostname": hostname})
 
 
 def holding(connection: Connection, device_id: int) -> Sequence[Record]:
