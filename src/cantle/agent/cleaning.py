@@ -23,16 +23,18 @@ def clean(root: Root, unit: Unit, *, required: bool) -> Cleaning:
     :param required: the card itself must offer a reset.
     :raises HostError: ``reset-failed``, ``reset-not-offered``.
     """
-    ways = {function.address: reset.methods(root, function.address) for function in unit.functions}
+    ways = [function.address for function in unit.functions if reset.methods(root, function.address)]
     card = unit.card.address
-    if required and not ways[card]:
+    tried = {address: reset.reset(root, address) for address in ways}
+    done = {address: method for address, method in tried.items() if method is not None}
+    if required and card not in done:
         raise HostError(
             "reset-not-offered",
             f"{card} offers no way to reset it, and [devices] require_reset keeps such a card from the next holder; power-cycle the host, "
             "or release it by force with a reason",
             address=str(card),
         )
-    done = {address: reset.reset(root, address) for address, offered in ways.items() if offered}
     words = [f"{address} was reset ({method}) and read back" for address, method in done.items()]
-    words += [f"{address} offers no reset, so nothing was done to it" for address in ways if address not in done]
+    undone = [function.address for function in unit.functions if function.address not in done]
+    words += [f"{address} offers no reset, so nothing was done to it" for address in undone]
     return Cleaning(done.get(card, "none"), "; ".join(words))

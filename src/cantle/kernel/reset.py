@@ -7,6 +7,8 @@ af_flr, pm, bus. Kernels before 5.15 have no ``reset_method`` and do the same un
 
 from __future__ import annotations
 
+import errno
+
 from cantle.errors import HostError
 from cantle.kernel import pci
 from cantle.kernel.root import Root
@@ -25,10 +27,11 @@ def methods(root: Root, address: PciAddress) -> tuple[str, ...]:
     return (UNNAMED,) if named is None else tuple(named.split())
 
 
-def reset(root: Root, address: PciAddress) -> str:
+def reset(root: Root, address: PciAddress) -> str | None:
     """Reset a function that offers it, and make sure that it answers as the same device as before. The caller knows that nobody has it.
 
-    :returns: the method that the kernel tries first, which is the one it takes unless that says it cannot.
+    :returns: the method that the kernel tries first, which is the one it takes unless that says it cannot; None when none of them will do
+        as the function sits now (``ENOTTY``): a reset of the bus, say, that would reset another function too.
     :raises HostError: ``reset-failed``.
     """
     before = pci.function(root, address)
@@ -37,6 +40,8 @@ def reset(root: Root, address: PciAddress) -> str:
         root.write(f"{pci.DEVICES}/{address}/reset", "1")
         after = pci.function(root, address)
     except HostError as error:
+        if error.errno == errno.ENOTTY:
+            return None
         raise HostError(
             "reset-failed", f"{address} could not be reset ({method}): {error.message}", address=str(address)
         ) from error

@@ -87,13 +87,27 @@ def test_every_function_that_offers_it_is_reset_and_the_record_says_which_was_no
 
 def test_a_card_whose_reset_fails_stays_where_it_is_until_it_works(tmp_path: Path) -> None:
     case = lent(tmp_path, described())
-    case.lab.root.fail(errno.ENOTTY, "/reset")
+    case.lab.root.fail(errno.ETIMEDOUT, "/reset")
     outcome, code, said = case.back()
     assert (outcome, code) == (Outcome.QUARANTINED, "reset-failed")
     assert GEFORCE in said
     assert case.driver() == "vfio-pci", "no driver gets a card that is not clean"
     assert case.back() == (Outcome.ABSENT, None, "flr")
     assert case.driver() == "nvidia"
+
+
+def test_a_card_whose_methods_will_all_not_do_counts_as_one_that_offers_none(tmp_path: Path) -> None:
+    """A bus that it shares with its audio function cannot be reset for one of them: the kernel lists the method and says ENOTTY."""
+    case = lent(tmp_path, described(("bus",), audio=("bus",)))
+    for nth in (1, 2):
+        case.lab.root.fail(errno.ENOTTY, "/reset", nth=nth)
+    [result] = case.lab.do(back=[CARD])
+    assert (result.outcome, case.driver()) == (Outcome.ABSENT, "nvidia")
+    assert result.cleaning is not None
+    assert result.cleaning.method == "none"
+    assert result.cleaning.done == "; ".join(
+        f"{one} offers no reset, so nothing was done to it" for one in (GEFORCE, AUDIO)
+    )
 
 
 def test_a_card_that_answers_nothing_but_ones_after_its_reset_is_quarantined(tmp_path: Path) -> None:
