@@ -29,9 +29,10 @@ def create(*, name: str, specs: tuple[str, ...], description: str | None, fmt: s
 
     \b
     Examples:
-      cantle flavor create cg1.xlarge --spec "gpus== 2" --spec "gpu_arch=s== fermi"
+      cantle flavor create cg1.large --spec "gpus== 2"
+      cantle flavor create cg1.fermi --spec gpus=2 --spec "gpu_arch=s== fermi"
       cantle flavor create t4.two --spec pci_passthrough:alias=t4:2
-      cantle flavor create small --spec resources:VGPU=1 --spec trait:CUSTOM_A=required
+      cantle flavor create small --spec resources:VGPU=1
     """
     body = {"name": name, "extra_specs": specs_of(specs), "description": description}
     made = connect().create("/v1/flavors", {key: value for key, value in body.items() if value is not None})
