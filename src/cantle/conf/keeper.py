@@ -38,6 +38,19 @@ OPTIONS = (
         help="For how long a creating request may come again under its Idempotency-Key and is answered as it was the first time.",
     ),
     cfg.IntOpt(
+        "audit_days",
+        default=0,
+        min=0,
+        help="For how long the audit log is kept; 0 keeps it for ever. What is deleted is gone for 'cantle usage' too. Each deletion is "
+        "itself recorded.",
+    ),
+    cfg.IntOpt(
+        "expiry_warning",
+        default=600,
+        min=1,
+        help="Seconds before its end at which a lease is announced to be ending, or as soon as it has less time left.",
+    ),
+    cfg.IntOpt(
         "owner_days",
         default=400,
         min=1,
@@ -59,6 +72,8 @@ def ages(conf: cfg.ConfigOpts) -> Ages:
         event_days=group.event_days,
         key_hours=group.key_hours,
         owner_days=group.owner_days,
+        audit_days=group.audit_days,
+        expiry_warning=group.expiry_warning,
     )
 
 

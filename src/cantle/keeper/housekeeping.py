@@ -7,7 +7,14 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sqlalchemy import Connection
+
+from cantle.engine import audit
+from cantle.keeper.expiry import WARNING_S
+from cantle.model.audit import PURGED, Thing
+from cantle.model.identity import KEEPER
 from cantle.store import arq, idempotency, lease, outbox, owner
+from cantle.store import audit as audit_store
 from cantle.store.database import Database
 
 LOG = logging.getLogger("cantle.audit")
@@ -24,6 +31,8 @@ class Ages:
     :param lease_days: leases after their release; 0 keeps them for ever.
     :param event_days: events after their end.
     :param key_hours: what creating requests were answered, by their idempotency keys.
+    :param audit_days: records of the audit log; 0 keeps them for ever.
+    :param expiry_warning: seconds before its end at which a lease is announced.
     :param owner_days: whose an instance was, after its accelerators were taken from it.
     """
 
@@ -32,6 +41,8 @@ class Ages:
     event_days: float = 7
     key_hours: float = 24
     owner_days: int = 400
+    audit_days: int = 0
+    expiry_warning: float = WARNING_S
 
 
 def sweep(db: Database, ages: Ages) -> dict[str, int]:
@@ -41,8 +52,27 @@ def sweep(db: Database, ages: Ages) -> dict[str, int]:
         "leases": forget_leases(db, ages.lease_days),
         "events": db.run(lambda connection: outbox.purge(connection, ages.event_days, db.outlets.told)),
         "keys": db.run(lambda connection: idempotency.forget(connection, ages.key_hours)),
+        "records": purge_audit(db, ages.audit_days),
         "owners": db.run(lambda connection: owner.forget(connection, ages.owner_days)),
     }
+
+
+def purge_audit(db: Database, days: int) -> int:
+    """Delete what was written into the audit log so many days ago, and write there that this was done."""
+    if days == 0:
+        return 0
+
+    def work(connection: Connection) -> int:
+        gone = audit_store.purge(connection, days)
+        if gone:
+            facts = {"records": str(gone), "older_than_days": str(days)}
+            audit.record(connection, KEEPER, PURGED, Thing(facts=facts))
+        return gone
+
+    gone = db.run(work)
+    if gone:
+        LOG.info("%s %d records older than %d days by the keeper", PURGED, gone, days)
+    return gone
 
 
 def reap(db: Database, hours: float) -> int:

@@ -75,9 +75,9 @@ class Keeper:
         ended = deadline.sweep(self._db)
         if ended:
             LOG.warning("keeper: %d binds ended: their hosts did not answer in time", ended)
-        given_back = expiry.sweep(self._db)
+        given_back = expiry.sweep(self._db, warning=self._ages.expiry_warning)
         if given_back:
-            LOG.info("keeper: %d leases expired and were given back", given_back)
+            LOG.info("keeper: the time of %d leases was over", given_back)
         if time.monotonic() >= self._look_due:
             self._hosts.look(self._db)
             self._look_due = time.monotonic() + LOOK_S

@@ -13,7 +13,7 @@ from cantle.engine.clock import now
 
 
 class UsageQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``since`` (the beginning of this month unless said) and ``until`` (now), with their offset from UTC; ``project``: of this one only."""
+    """``since`` (the beginning of this month unless said) and ``until`` (now), with their offset from UTC; ``project``: only this one."""
 
     since: dt.datetime | None = None
     until: dt.datetime | None = None
