@@ -92,10 +92,21 @@ def sync(
 @placement.command()
 @click.argument("hosts", nargs=-1, metavar="[HOST]...")
 @click.option("--plan", is_flag=True, help="Show what would be taken over, and change nothing.")
+@click.option(
+    "--leftovers",
+    is_flag=True,
+    help="Also what Cyborg made that is no device of ours: nothing more is taken of it, and it goes when nobody has anything of it.",
+)
 @output_options
 @click.pass_obj
 def adopt(
-    config_files: tuple[str, ...], hosts: tuple[str, ...], *, plan: bool, fmt: str, chosen: tuple[str, ...]
+    config_files: tuple[str, ...],
+    hosts: tuple[str, ...],
+    *,
+    plan: bool,
+    leftovers: bool,
+    fmt: str,
+    chosen: tuple[str, ...],
 ) -> int:
     """Take over the providers that Cyborg made for our devices, with their uuids and allocations. Stop Cyborg's agent first.
 
@@ -109,18 +120,21 @@ def adopt(
         for name, number in ground.hosts.items():
             client = ground.publishing.client
             find = placement_adopt.find if plan else placement_adopt.adopt
-            found = find(ground.db, client, ground.publishing.settings, number, name)
+            found = find(ground.db, client, ground.publishing.settings, number, name, leftovers=leftovers)
             rows += [
                 {
                     "host": name,
                     "provider": one.provider.name,
                     "uuid": one.provider.uuid,
                     "has": placement_diff.provider_words(one.provider),
-                    "instead_of": one.instead_of,
+                    "instead_of": one.instead_of or None,
+                    "ending": one.deployable_id is None,
                 }
                 for one in found
             ]
-    print_rows(rows, ADOPTED, fmt, wide=(*ADOPTED, "instead_of"), chosen=chosen, empty="Nothing to take over.")
+    print_rows(
+        rows, ADOPTED, fmt, wide=(*ADOPTED, "instead_of", "ending"), chosen=chosen, empty="Nothing to take over."
+    )
     return ExitCode.OK
 
 

@@ -35,10 +35,14 @@ CLAIM_S = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """A provider that becomes that of one of our deployables, in place of ``instead_of``, a uuid nobody has seen yet."""
+    """A provider that becomes that of one of our deployables, in place of ``instead_of``, a uuid nobody has seen yet.
+
+    :param deployable_id: None for one that is no device's of ours: it is adopted to its end. Nothing more may be taken of it, and it goes
+        when nobody has anything of it.
+    """
 
     provider: Provider
-    deployable_id: int
+    deployable_id: int | None
     instead_of: str
     resource_class: str
 
@@ -48,9 +52,12 @@ def is_cyborgs(provider: Provider) -> bool:
     return OWNER_TRAIT in provider.traits or provider.uuid == str(uuid.uuid3(uuid.NAMESPACE_DNS, provider.name))
 
 
-def find(db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str) -> list[Adoption]:
+def find(
+    db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str, *, leftovers: bool = False
+) -> list[Adoption]:
     """What can be adopted for a host. Reads only.
 
+    :param leftovers: also what Cyborg made and is no device's of ours, such as a virtual function that is not offered by itself any more.
     :raises NotFound: ``host-not-in-placement``.
     :raises Unavailable: ``placement-away``.
     """
@@ -64,6 +71,10 @@ def find(db: Database, client: PlacementClient, settings: Settings, host_id: int
         if node.uuid == root.uuid or node.uuid in ours:
             continue
         row = _match(node.name, rows)
+        if row is None and leftovers:
+            provider = client.provider(node)
+            if is_cyborgs(provider):
+                found.append(Adoption(provider, None, "", next(iter(provider.inventories), "")))
         # One we were about to make, and could not since this one has its name, was seen by nobody.
         if row is not None and (row.rp_uuid not in known or client.node(row.rp_uuid) is None):
             provider = client.provider(node)
@@ -72,7 +83,9 @@ def find(db: Database, client: PlacementClient, settings: Settings, host_id: int
     return found
 
 
-def adopt(db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str) -> list[Adoption]:
+def adopt(
+    db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str, *, leftovers: bool = False
+) -> list[Adoption]:
     """Make what `find` finds ours: in our database, while no keeper is at the host; then with the owner's trait where it is missing.
 
     :raises Conflict: ``claim-lost``: a keeper is at it.
@@ -82,7 +95,7 @@ def adopt(db: Database, client: PlacementClient, settings: Settings, host_id: in
     if not claimed:
         raise Conflict("claim-lost", f"A keeper is at work on host {hostname}; try again in a moment.")
     try:
-        adoptions = find(db, client, settings, host_id, hostname)
+        adoptions = find(db, client, settings, host_id, hostname, leftovers=leftovers)
         db.run(lambda connection: _take(connection, host_id, adoptions))
         for one in adoptions:
             if OWNER_TRAIT not in one.provider.traits:
@@ -95,7 +108,8 @@ def adopt(db: Database, client: PlacementClient, settings: Settings, host_id: in
 def _take(connection: Connection, host_id: int, adoptions: Sequence[Adoption]) -> None:
     hosts.lock(connection, [host_id])
     for one in adoptions:
-        store.change_uuid(connection, one.deployable_id, one.instead_of, one.provider.uuid)
+        if one.deployable_id is not None:
+            store.change_uuid(connection, one.deployable_id, one.instead_of, one.provider.uuid)
     store.keep(connection, host_id, [_record(one) for one in adoptions])
 
 

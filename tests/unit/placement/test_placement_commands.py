@@ -206,3 +206,30 @@ def test_check_finds_allocations_without_a_request_and_requests_without_an_alloc
     desk.cloud.placement.call("DELETE", f"/allocations/{stray}")
     desk.cloud.placement.call("PUT", f"/allocations/{with_arq}", body)
     assert "agree" in desk.cantle("check")
+
+
+def test_what_cyborg_left_and_nobody_offers_any_more_is_taken_over_to_its_end_if_asked_for(desk: Desk) -> None:
+    """The upgrade twin: a virtual function that a former manager published, and that an instance holds."""
+    held = desk.cyborg_made("0000:41:00.4", "CUSTOM_NVIDIA_2236", PGPU={"total": 2, "max_unit": 2})
+    unused = desk.cyborg_made("0000:41:00.5", "CUSTOM_NVIDIA_2236", PGPU={"total": 1, "max_unit": 1})
+    instance = str(uuid.uuid4())
+    body = {
+        "allocations": {held: {"resources": {"PGPU": 1}}},
+        "project_id": "p",
+        "user_id": "u",
+        "consumer_generation": None,
+        "consumer_type": "INSTANCE",
+    }
+    call = desk.cloud.placement.call
+    call("PUT", f"/allocations/{instance}", body)
+    desk.cantle("adopt")
+    desk.cantle("sync")
+    assert desk.cloud.shown()["compute-1_0000:41:00.4 PGPU"] == (2, 0), "left alone unless asked for"
+    desk.cantle("adopt", "--leftovers")
+    desk.cloud.keeper().round()
+    assert desk.cloud.shown()["compute-1_0000:41:00.4 PGPU"] == (1, 1)
+    assert unused not in json.dumps(call("GET", "/resource_providers"))
+    call("DELETE", f"/allocations/{instance}")
+    desk.cloud.time_passes()
+    desk.cloud.keeper().round()
+    assert held not in json.dumps(call("GET", "/resource_providers"))
