@@ -20,6 +20,10 @@ from sqlalchemy.types import TypeEngine
 
 _Convert = Callable[[Any], Any]
 
+#: Longer lists are sent by SQLAlchemy, and of each statement so many plans are kept: a caller who names ever more things takes no memory.
+LONGEST = 100
+KEPT = 128
+
 
 class _Slot(NamedTuple):
     """A parameter of the driver's that a caller's value goes into.
@@ -70,6 +74,8 @@ class Prepared:
 
     def all(self, connection: Connection, parameters: Mapping[str, Any]) -> list[Any]:
         """Every row, as a named tuple of the statement's columns."""
+        if self._is_long(parameters):
+            return list(connection.execute(self._statement, dict(parameters)))
         cursor = self._send(connection, [parameters])
         name = connection.dialect.name
         try:
@@ -91,10 +97,15 @@ class Prepared:
 
     def change(self, connection: Connection, *rows: Mapping[str, Any]) -> int:
         """Send it once with each of these sets of parameters, which have lists of the same lengths; how many rows were changed."""
+        if self._is_long(rows[0]):
+            return sum(connection.execute(self._statement, dict(row)).rowcount for row in rows)
         cursor = self._send(connection, rows)
         changed: int = cursor.rowcount
         cursor.close()
         return changed
+
+    def _is_long(self, parameters: Mapping[str, Any]) -> bool:
+        return any(len(parameters[name]) > LONGEST for name in self._lists)
 
     def _send(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> Any:
         plan = self._plan(connection.dialect, rows[0])
@@ -114,6 +125,8 @@ class Prepared:
         key = (dialect.name, *[len(parameters[name]) for name in self._lists])
         plan = self._plans.get(key)
         if plan is None:
+            if len(self._plans) >= KEPT:
+                self._plans.clear()
             plan = self._plans[key] = _planned(self._statement, dialect, parameters)
         return plan
 

@@ -13,7 +13,7 @@ from tests.databases import database
 
 from cantle.errors import BadRequest, Unavailable
 from cantle.store.database import Database
-from cantle.store.prepared import Prepared
+from cantle.store.prepared import KEPT, Prepared
 from cantle.store.tables import hosts, instance_owners
 from cantle.store.types import database_now
 
@@ -63,7 +63,7 @@ def _host(name: str, number: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("names", [[], ["a"], ["c", "a"], ["a", "b", "nobody"]])
+@pytest.mark.parametrize("names", [[], ["a"], ["c", "a"], ["a", "b", "nobody"], [f"h{n}" for n in range(150)] + ["d"]])
 def test_the_rows_are_those_of_sqlalchemy_for_lists_of_every_length(four: Database, names: list[str]) -> None:
     given = {"names": names, "ago": -1e9}
     with four.read() as connection:
@@ -90,10 +90,19 @@ def test_changes_are_counted_whether_one_or_many_are_sent(four: Database) -> Non
     with four.write() as connection:
         assert FORGET.change(connection, {"names": ["a", "d"]}) == 2
         assert FORGET.change(connection, {"names": []}) == 0
+        assert FORGET.change(connection, {"names": ["b", *(f"h{n}" for n in range(150))]}) == 1
 
 
 def _raise(name: str, by: int) -> dict[str, Any]:
     return {"name": name, "by": by, "said": (("x", "y", "z"),), "at": MOMENT}
+
+
+def test_a_caller_who_names_ever_more_things_takes_no_memory(sqlite: Database) -> None:
+    find = Prepared(_NAMED, lists=("names",))
+    with sqlite.read() as connection:
+        for count in range(300):
+            find.all(connection, {"names": ["x"] * count, "ago": 0.0})
+    assert len(find._plans) <= KEPT
 
 
 def test_each_is_one_statement_to_those_who_count(four: Database) -> None:
