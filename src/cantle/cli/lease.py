@@ -51,7 +51,7 @@ def lease() -> None:
 @_expires
 @_expires_at
 @_on_expiry
-@click.option("--attach", metavar="GUEST", help="Put it into a guest of the host: lxc:NAME, or cdi:NAME.")
+@click.option("--attach", metavar="GUEST", help="Put it into a guest: libvirt:NAME, lxc:NAME, cdi:NAME.")
 @_wait
 @_timeout
 @output_options
@@ -237,7 +237,7 @@ def move(*, uuid: str, host: str, stopped: bool, wait: bool, timeout: float, fmt
 
     \b
     Examples:
-      cantle lease move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2 --stopped --wait
+      cantle lease move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2 --stopped
     """
     client = connect()
     moved = client.post(f"/v1/leases/{segment(uuid)}/move", {"host": host, "stopped": stopped})

@@ -72,7 +72,17 @@ class Explanation:
 def _told(reason: Reason) -> str:
     many = _many(reason.cards, "card") if reason.cards else _many(reason.hosts, "host")
     which = f" ({reason.examples[0]})" if max(reason.cards, reason.hosts) == 1 and reason.examples else ""
-    return f"{many}{which}: {reason.what}"
+    one = max(reason.cards, reason.hosts if not reason.cards else 0) == 1
+    return f"{many}{which}: {reason.what if one else _plural(reason.what)}"
+
+
+def _plural(what: str) -> str:
+    """What is so of one card, said of several: ``is lent`` becomes ``are lent``."""
+    first, space, rest = what.partition(" ")
+    return _VERBS.get(first, first) + space + rest.replace(" and offers ", " and offer ", 1)
+
+
+_VERBS = {"is": "are", "has": "have", "lacks": "lack", "offers": "offer", "belongs": "belong"}
 
 
 def _many(number: int, noun: str) -> str:

@@ -66,7 +66,7 @@ def test_two_leases_take_two_cards_each_on_the_only_host_that_does_and_the_third
     third = server.cantle("lease", "create", "cg1.xlarge")
     assert third.code == 4
     assert "gpus: " in third.err
-    assert "4 cards: is lent completely" in third.err
+    assert "4 cards: are lent completely" in third.err
     assert "4 cards: label hypervisor is 'QEMU', wanted is 's== LXC'" in third.err
     assert "2 cards: label gpu_arch is 'kepler', wanted is 's== fermi'" in third.err
 

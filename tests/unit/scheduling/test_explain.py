@@ -162,3 +162,13 @@ def test_cards_that_are_only_counted_are_counted_in() -> None:
         ("all-lent", 1, 1, ("h1 0000:01:00.0",)),
     ]
     assert "2026-12-24" in view.reasons[2].mend
+
+
+def test_a_reason_of_several_cards_is_said_of_several() -> None:
+    there = [offer(number, free=0, used=1) for number in (1, 2)] + [
+        offer(3, resource_class="PGPU"),
+        offer(4, resource_class="PGPU"),
+    ]
+    assert explained(Request((group(1),)), there).summary == (
+        "1 VGPU: 2 cards: are lent completely; 2 cards: are passthrough and offer PGPU, not VGPU"
+    )
