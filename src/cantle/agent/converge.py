@@ -94,7 +94,7 @@ def observe(
 
     :raises HostError: when it cannot be read.
     """
-    cards = {one.device for one in work.wanted if one.attach_type is AttachType.PCI and one.guest is None}
+    cards = {one.device for one in work.wanted if one.attach_type is AttachType.PCI and not entering.for_container(one)}
     bound = frozenset(card for card in cards if _is_bound(root, card))
     mdevs = {one.uuid: one for one in mdev.devices(root)}
     return Observed(
@@ -155,17 +155,8 @@ def _if_allowed(task: Task, observed: Observed) -> Task:
 def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
     match handle.attach_type:
         case AttachType.MDEV:
-            type_id = handle.attach_info.get("asked_type", "")
-            if not type_id:
-                return _refused(
-                    handle, Outcome.READY, "unit-malformed", f"{handle.uuid}: attach_info has no asked_type"
-                )
-            if observed.mdevs.get(handle.uuid) == MdevDevice(handle.uuid, type_id, handle.device):
-                return _there(handle, observed, handle.uuid)
-            sentence = f"make {handle.uuid} of type {type_id} on {handle.device}"
-            args = {"parent": handle.device, "type": type_id}
-            return Task(handle, Outcome.READY, Step(MAKE_MDEV, handle.uuid, args, True, False, sentence))
-        case AttachType.PCI if handle.guest is not None:
+            return _make_slice_ready(handle, observed)
+        case AttachType.PCI if entering.for_container(handle):
             return _stays(handle, observed)
         case AttachType.PCI:
             if handle.device in observed.bound:
@@ -175,6 +166,17 @@ def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
             return Task(handle, Outcome.READY, Step(LEND_WHOLE, handle.device, args, True, True, sentence))
         case AttachType.TEST_PCI:
             return Task(handle, Outcome.READY)
+
+
+def _make_slice_ready(handle: WantedHandle, observed: Observed) -> Task:
+    type_id = handle.attach_info.get("asked_type", "")
+    if not type_id:
+        return _refused(handle, Outcome.READY, "unit-malformed", f"{handle.uuid}: attach_info has no asked_type")
+    if observed.mdevs.get(handle.uuid) == MdevDevice(handle.uuid, type_id, handle.device):
+        return _there(handle, observed, handle.uuid)
+    sentence = f"make {handle.uuid} of type {type_id} on {handle.device}"
+    args = {"parent": handle.device, "type": type_id}
+    return Task(handle, Outcome.READY, Step(MAKE_MDEV, handle.uuid, args, True, False, sentence))
 
 
 def _stays(handle: WantedHandle, observed: Observed) -> Task:
@@ -190,14 +192,15 @@ def _there(handle: WantedHandle, observed: Observed, what: str) -> Task:
 
 
 def _may_be_held(handle: WantedHandle, observed: Observed) -> bool:
-    return observed.handed is None or handle.uuid in observed.handed
+    """By its own guest: what is there and was handed to nobody must be in nobody's hands."""
+    return observed.handed is None or handle.uuid in observed.handed or handle.uuid in observed.entered
 
 
 def _take_back(handle: WantedHandle, observed: Observed, clean: str) -> Task:
     match handle.attach_type:
         case AttachType.MDEV:
             return _take_back_mdev(handle, observed)
-        case AttachType.PCI if handle.guest is not None:
+        case AttachType.PCI if entering.for_container(handle):
             return Task(handle, Outcome.ABSENT, entering.see_unused(handle.device))
         case AttachType.PCI:
             return _take_back_whole(handle, observed, clean)

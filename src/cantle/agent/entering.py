@@ -12,7 +12,7 @@ from cantle.errors import BadRequest, CantleError
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Executors, Undo
 from cantle.model.attach_handle import AttachType
-from cantle.model.attachment import Attachment
+from cantle.model.attachment import Attachment, GuestKind
 from cantle.model.step import Step
 from cantle.wire.work import Guest, WantedHandle
 
@@ -47,8 +47,8 @@ def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:
     for handle in wanted:
         if handle.guest is not None:
             try:
-                nodes = entry.nodes(root, _unit(handle), _others(handle, wanted))
-                if entry.stands(root, _attachment(handle.guest.kind, handle.guest.name), handle.guest.lease, nodes):
+                guest = _attachment(handle.guest.kind, handle.guest.name)
+                if entry.stands(root, guest, handle.guest.lease, _unit(handle), _others(handle, wanted)):
                     found.add(handle.uuid)
             except CantleError:
                 continue
@@ -56,17 +56,13 @@ def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:
 
 
 def _enter(root: Root, step: Step, undo: Undo) -> None:
-    nodes = entry.nodes(root, step.target, step.args["others"].split())
-    entry.enter(root, _attachment(step.args["kind"], step.args["name"]), step.args["lease"], nodes, undo)
+    guest, others = _attachment(step.args["kind"], step.args["name"]), step.args["others"].split()
+    entry.enter(root, guest, step.args["lease"], step.target, others=others, undo=undo)
 
 
 def _leave(root: Root, step: Step, undo: Undo) -> None:
-    guest, lease = _attachment(step.args["kind"], step.args["name"]), step.args["lease"]
-    first, *others = step.args["others"].split() or [""]
-    if first:
-        entry.enter(root, guest, lease, entry.nodes(root, first, others), undo)
-    else:
-        entry.leave(root, guest, lease, undo)
+    guest, others = _attachment(step.args["kind"], step.args["name"]), step.args["others"].split()
+    entry.leave(root, guest, step.args["lease"], step.target, others=others, undo=undo)
 
 
 def _see_unused(root: Root, step: Step, _undo: Undo) -> None:
@@ -79,6 +75,11 @@ EXECUTORS: Executors = {ENTER: _enter, LEAVE: _leave, SEE_UNUSED: _see_unused}
 def _guest(handle: WantedHandle) -> Guest:
     assert handle.guest is not None  # noqa: S101 - asked for units with a guest only
     return handle.guest
+
+
+def for_container(handle: WantedHandle) -> bool:
+    """Whether a unit goes into a container, which uses it through its driver on the host."""
+    return handle.guest is not None and handle.guest.kind != GuestKind.LIBVIRT
 
 
 def _args(guest: Guest) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""Units into guests and out of them, whatever kind of guest it is. All that one lease has in a guest is one entry."""
+"""Units into guests and out of them, whatever kind of guest it is. All that one lease has in a container
+is one entry; a virtual machine has each unit by itself."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from cantle.attach import cdi, lxc
+from cantle.attach import cdi, domain, lxc
 from cantle.errors import CantleError
 from cantle.kernel import container, node
 from cantle.kernel.char_device import Node
@@ -30,43 +31,54 @@ def nodes(root: Root, unit: str, others: Iterable[str] = ()) -> tuple[Node, ...]
     return tuple(sorted(found))
 
 
-def stands(root: Root, guest: Attachment, lease: str, wanted: Sequence[Node]) -> bool:
+def stands(root: Root, guest: Attachment, lease: str, unit: str, others: Iterable[str]) -> bool:
     """Whether the entry is as :func:`enter` leaves it.
 
     :raises CantleError: it cannot be found out.
     """
     match guest.kind:
+        case GuestKind.LIBVIRT:
+            return domain.stands(root, guest.name, unit)
         case GuestKind.LXC:
-            return lxc.stands(root, guest.name, lease, wanted)
+            return lxc.stands(root, guest.name, lease, nodes(root, unit, others))
         case GuestKind.CDI:
+            wanted = nodes(root, unit, others)
             return cdi.read(root, lease) == cdi.document(cdi.LEASE_KIND, {guest.name: wanted})
 
 
-def enter(root: Root, guest: Attachment, lease: str, wanted: Sequence[Node], undo: Undo) -> None:
-    """Make the entry, or make it new. What was done is on the stack when this raises.
+def enter(root: Root, guest: Attachment, lease: str, unit: str, *, others: Iterable[str], undo: Undo) -> None:
+    """Put a unit into its guest. What was done is on the stack when this raises.
 
-    :raises CantleError: see :func:`cantle.attach.lxc.enter` and :func:`cantle.attach.cdi.write`.
+    :param others: what else the lease has in the same guest.
+    :raises CantleError: see :func:`cantle.attach.domain.enter`, :func:`cantle.attach.lxc.enter` and :func:`cantle.attach.cdi.write`.
     """
     match guest.kind:
+        case GuestKind.LIBVIRT:
+            domain.enter(root, guest.name, unit, undo)
         case GuestKind.LXC:
-            lxc.enter(root, guest.name, lease, wanted, undo)
+            lxc.enter(root, guest.name, lease, nodes(root, unit, others), undo)
         case GuestKind.CDI:
+            wanted = nodes(root, unit, others)
             lxc.check_there(root, wanted)
             before = cdi.read(root, lease)
             cdi.write(root, lease, guest.name, wanted)
             undo.push(f"write the CDI file of {lease} as it was", partial(_restore, root, lease, before))
 
 
-def leave(root: Root, guest: Attachment, lease: str, undo: Undo) -> None:
-    """End the entry. Again, or after the guest has gone, is no error.
+def leave(root: Root, guest: Attachment, lease: str, unit: str, *, others: Sequence[str], undo: Undo) -> None:
+    """Take a unit out of its guest. Again, or after the guest has gone, is no error.
 
-    :raises CantleError: see :func:`cantle.attach.lxc.leave`.
+    :param others: what else the lease has in the same guest, which stays.
+    :raises CantleError: see :func:`cantle.attach.domain.leave` and :func:`cantle.attach.lxc.leave`.
     """
-    match guest.kind:
-        case GuestKind.LXC:
-            lxc.leave(root, guest.name, lease, undo)
-        case GuestKind.CDI:
-            cdi.remove(root, lease)
+    if guest.kind is GuestKind.LIBVIRT:
+        domain.leave(root, guest.name, unit, undo)
+    elif others:
+        enter(root, guest, lease, others[0], others=others[1:], undo=undo)
+    elif guest.kind is GuestKind.LXC:
+        lxc.leave(root, guest.name, lease, undo)
+    else:
+        cdi.remove(root, lease)
 
 
 def check_unused(root: Root, card: str) -> None:

@@ -1,4 +1,4 @@
-"""Which guest a lease goes into by itself: an LXC container, or a name that container engines know (CDI)."""
+"""Which guest a lease goes into by itself: a libvirt domain, an LXC container, or a name that container engines know (CDI)."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 class GuestKind(StrEnum):
     """How a unit enters a guest."""
 
+    LIBVIRT = "libvirt"
+    """As a ``<hostdev>`` of the domain: a virtual machine has it on its bus."""
     LXC = "lxc"
     """As device nodes of the container, by its configuration and at once if it runs."""
     CDI = "cdi"
@@ -25,7 +27,7 @@ class GuestKind(StrEnum):
 class Attachment:
     """A guest on the lease's host, written ``lxc:c1``.
 
-    :param name: of the container; with CDI the name of the device, which is then ``cantle/lease=NAME``.
+    :param name: of the domain or container; with CDI the name of the device, which is then ``cantle/lease=NAME``.
     """
 
     kind: GuestKind
@@ -38,8 +40,8 @@ class Attachment:
         if not colon or kind not in GuestKind.__members__.values() or not _NAME.fullmatch(name):
             raise BadRequest(
                 "bad-attachment",
-                f"attach is {text!r}; write lxc:NAME or cdi:NAME, with a name of at most 63 letters, digits, '_', '.' and '-' that "
-                "begins and ends with a letter or digit. A virtual machine's is attached by hand: cantle lease xml",
+                f"attach is {text!r}; write libvirt:NAME, lxc:NAME or cdi:NAME, with a name of at most 63 letters, digits, '_', "
+                "'.' and '-' that begins and ends with a letter or digit",
                 attach=text,
             )
         return cls(GuestKind(kind), name)

@@ -16,7 +16,9 @@ from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.hands import Hands
 from cantle.attach import cdi
 from cantle.engine.lease import create_lease, get_lease
+from cantle.errors import HostError
 from cantle.kernel import mdev
+from cantle.kernel.tools import Ran
 from cantle.model.attach_handle import AttachType
 from cantle.model.attachment import Attachment
 from cantle.model.identity import LOCAL_ADMIN
@@ -253,6 +255,58 @@ def test_a_slice_that_cannot_enter_its_guest_is_removed_again(host: simulate.Sim
     [result] = do(host, hands, slice_)
     assert (result.outcome, result.code) == (Outcome.FAILED, "no-device-nodes")
     assert mdev.devices(host) == []
+
+
+VM = Guest("libvirt", "v1", LEASE)
+
+
+def _domain(place: Path, *devices: str) -> None:
+    """A domain that is defined and does not run."""
+    hostdevs = "".join(f"<hostdev><source>{device}</source></hostdev>" for device in devices)
+    text = f"<domain><name>v1</name><uuid>{SECOND}</uuid><devices>{hostdevs}</devices></domain>"
+    (place / "etc/libvirt/qemu").mkdir(parents=True, exist_ok=True)
+    (place / "etc/libvirt/qemu/v1.xml").write_text(text)
+
+
+def test_a_domain_that_is_not_there_gives_the_card_back_to_its_driver(
+    host: simulate.SimulatedRoot, hands: Hands
+) -> None:
+    before = everything(host)
+    [result] = do(host, hands, card(VM))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "guest-not-found")
+    assert driver(host) == "nvidia"
+    assert everything(host) == before
+
+
+def test_what_libvirt_refuses_gives_the_card_back_to_its_driver(host: simulate.SimulatedRoot, hands: Hands) -> None:
+    _domain(Path(host.path))
+    before = everything(host)
+    host.fail_tool(Ran(1, "error: internal error: no PCI buses available"))
+    [result] = do(host, hands, card(VM))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "libvirt-refused")
+    assert "no PCI buses available" in str(result.message)
+    assert driver(host) == "nvidia"
+    assert everything(host) == before
+
+
+def test_a_slice_that_its_domain_cannot_take_is_removed_again(host: simulate.SimulatedRoot, hands: Hands) -> None:
+    _domain(Path(host.path))
+    host.fail_tool(HostError("tool-not-run", "there is no virsh"))
+    [result] = do(host, hands, WantedHandle(FIRST, T4, AttachType.MDEV, {"asked_type": "nvidia-223"}, VM))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "tool-not-run")
+    assert mdev.devices(host) == []
+
+
+def test_a_card_for_a_domain_that_has_it_already_is_bound_and_nothing_is_asked_of_libvirt(
+    host: simulate.SimulatedRoot, hands: Hands
+) -> None:
+    """After a reboot: the domain is defined with it, and the card is on its driver again."""
+    _domain(Path(host.path), '<address domain="0x0000" bus="0x86" slot="0x00" function="0x0"/>')
+    host.fail_tool(Ran(1, "libvirt was asked"))
+    [result] = do(host, hands, card(VM))
+    assert (result.outcome, result.entered) == (Outcome.READY, True)
+    assert driver(host) == "vfio-pci"
+    assert idle(host, hands, card(VM))
 
 
 def test_a_container_that_cannot_be_left_keeps_the_card_lent_and_says_why(
