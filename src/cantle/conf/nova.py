@@ -6,8 +6,8 @@ from typing import Any
 
 from oslo_config import cfg
 
+from cantle.conf import login
 from cantle.conf.values import read
-from cantle.errors import BadConfig
 
 GROUP = "nova"
 
@@ -30,7 +30,7 @@ def waits_s(conf: cfg.ConfigOpts) -> float | None:
 
     :raises BadConfig: ``bad-option``, ``keystone-not-installed``.
     """
-    return float(read(conf, GROUP, OPTIONS).arq_binding_timeout) if _loading(conf) is not None else None
+    return float(read(conf, GROUP, OPTIONS).arq_binding_timeout) if login.is_possible(conf, GROUP) else None
 
 
 def receiver(conf: cfg.ConfigOpts) -> Any:
@@ -38,38 +38,12 @@ def receiver(conf: cfg.ConfigOpts) -> Any:
 
     :raises BadConfig: ``bad-option``, ``keystone-not-installed``.
     """
-    loading = _loading(conf)
-    if loading is None:
+    adapter = login.adapter(conf, GROUP, "compute", timeout=_TIMEOUT)
+    if adapter is None:
         return None
-    from keystoneauth1.exceptions import ClientException  # noqa: PLC0415 (an extra)
-
     from cantle.nova.event import NovaReceiver  # noqa: PLC0415 (needs the extra)
 
-    try:
-        auth = loading.load_auth_from_conf_options(conf, GROUP)
-        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-        adapter = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
-    except (ClientException, cfg.Error, ValueError, TypeError) as error:
-        raise BadConfig("bad-option", f"[nova] cannot be used to log in: {error}.") from error
     return NovaReceiver(adapter)
-
-
-def _loading(conf: cfg.ConfigOpts) -> Any:
-    """``keystoneauth1.loading`` with its options registered, if ``[nova]`` says how to log in; else None."""
-    if GROUP not in conf.list_all_sections():
-        return None
-    try:
-        from keystoneauth1 import loading  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise BadConfig("keystone-not-installed", f"[nova] needs 'cantle[openstack]' installed ({error}).") from error
-    loading.register_auth_conf_options(conf, GROUP)
-    loading.register_session_conf_options(conf, GROUP)
-    loading.register_adapter_conf_options(conf, GROUP, include_deprecated=False)
-    conf.set_default("service_type", "compute", group=GROUP)
-    conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
-    conf.set_default("timeout", _TIMEOUT, group=GROUP)
-    # With auth_section, auth_type is an option of that section and none of this one.
-    return loading if conf.nova.auth_section or conf.nova.auth_type else None
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

@@ -6,9 +6,8 @@ from typing import Any
 
 from oslo_config import cfg
 
-from cantle.conf import devices
+from cantle.conf import devices, login
 from cantle.conf.values import read
-from cantle.errors import BadConfig
 from cantle.keeper.placement import Publishing
 from cantle.keeper.placement_host import Settings
 from cantle.placement.overlap import NovaConf
@@ -103,39 +102,12 @@ def client(conf: cfg.ConfigOpts) -> Any:
 
     :raises BadConfig: ``bad-option``, ``keystone-not-installed``.
     """
-    loading = _loading(conf)
-    if loading is None:
+    adapter = login.adapter(conf, GROUP, "placement", timeout=_TIMEOUT)
+    if adapter is None:
         return None
-    from keystoneauth1.exceptions import ClientException  # noqa: PLC0415 (an extra)
-
     from cantle.placement.client import PlacementClient  # noqa: PLC0415 (needs the extra)
 
-    try:
-        auth = loading.load_auth_from_conf_options(conf, GROUP)
-        session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
-        adapter = loading.load_adapter_from_conf_options(conf, GROUP, session=session, auth=auth)
-    except (ClientException, cfg.Error, ValueError, TypeError) as error:
-        raise BadConfig("bad-option", f"[placement] cannot be used to log in: {error}.") from error
     return PlacementClient(adapter)
-
-
-def _loading(conf: cfg.ConfigOpts) -> Any:
-    """``keystoneauth1.loading`` with its options registered, if ``[placement]`` says how to log in; else None."""
-    if GROUP not in conf.list_all_sections():
-        return None
-    try:
-        from keystoneauth1 import loading  # noqa: PLC0415 (an extra)
-    except ImportError as error:
-        raise BadConfig(
-            "keystone-not-installed", f"[placement] needs 'cantle[openstack]' installed ({error})."
-        ) from error
-    loading.register_auth_conf_options(conf, GROUP)
-    loading.register_session_conf_options(conf, GROUP)
-    loading.register_adapter_conf_options(conf, GROUP, include_deprecated=False)
-    conf.set_default("service_type", "placement", group=GROUP)
-    conf.set_default("valid_interfaces", ["internal", "public"], group=GROUP)
-    conf.set_default("timeout", _TIMEOUT, group=GROUP)
-    return loading if conf.placement.auth_section or conf.placement.auth_type else None
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
