@@ -10,10 +10,11 @@ from sqlalchemy import Connection
 from cantle.engine import audit
 from cantle.engine.access import need_service, project_filter, sees
 from cantle.engine.clock import now
-from cantle.engine.parting import refuse_lent, take_back
+from cantle.engine.parting import HOLDING, refuse_lent, take_back
 from cantle.errors import Locked, NotFound
 from cantle.model import uuids
 from cantle.model.arq import RESOLVED, Arq, ArqState
+from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.page import Page
 from cantle.model.profile import units
@@ -48,6 +49,8 @@ def create_arqs(db: Database, who: Identity, profile_name: str) -> list[Arq]:
             }
             for unit in units(found.groups)
         ]
+        things = (Thing(who.project_id, arq_uuid=row["uuid"], facts={"profile": found.name}) for row in rows)
+        audit.record(connection, who, "arq.create", *things)
         return [_made(number, row) for number, row in zip(store.add(connection, rows), rows, strict=True)]
 
     made = now()
@@ -166,6 +169,10 @@ def delete_arqs_of_instance(db: Database, who: Identity, instance: str) -> None:
 def _delete(connection: Connection, rows: Sequence[Record], who: Identity) -> None:
     refuse_lent(rows)
     take_back(connection, rows, now(), who)
+    # Of one that holds a unit there is a record when that is back, with who gave it back.
+    bare = [row for row in rows if row.state not in HOLDING]
+    things = (Thing(row.project_id, arq_uuid=row.uuid, instance_uuid=row.instance_uuid) for row in bare)
+    audit.record(connection, who, "arq.delete", *things)
     if rows:
         store.remove(connection, [row.id for row in rows])
 

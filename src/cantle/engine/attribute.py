@@ -8,6 +8,7 @@ from cantle.engine import audit
 from cantle.engine.clock import now
 from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model import uuids
+from cantle.model.audit import Thing
 from cantle.model.deployable import Attribute
 from cantle.model.identity import Identity
 from cantle.model.page import Page
@@ -66,6 +67,8 @@ def create_attribute(db: Database, who: Identity, *, deployable_id: object, key:
             "operator": True,
             "created_at": now(),
         }
+        about = Thing(facts={"uuid": str(values["uuid"]), "deployable": str(number), "key": name, "value": text[:1000]})
+        audit.record(connection, who, "attribute.create", about)
         return store.add(connection, values)
 
     made = db.run(work)
@@ -87,6 +90,7 @@ def delete_attribute(db: Database, who: Identity, uuid: str) -> None:
                 "attribute-reported", f"The attribute {attribute.key} is what the host reports; it cannot be deleted."
             )
         store.remove(connection, attribute.id)
+        audit.record(connection, who, "attribute.delete", Thing(facts={"uuid": attribute.uuid, "key": attribute.key}))
 
     db.run(work)
     audit.note(who, "attribute.delete", uuid)

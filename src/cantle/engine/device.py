@@ -10,6 +10,7 @@ from cantle.engine import audit
 from cantle.engine.clock import now
 from cantle.errors import NotFound
 from cantle.model import uuids
+from cantle.model.audit import Thing
 from cantle.model.device import Device, DeviceStatus
 from cantle.model.identity import Identity
 from cantle.model.intent import IntentState, canonical
@@ -81,6 +82,8 @@ def set_status(db: Database, who: Identity, uuid: str, status: DeviceStatus) -> 
             return device
         changed = now()
         store.set_status(connection, device.id, status, changed)
+        about = Thing(hostname=device.hostname, device=device.address, facts={"status": str(status)})
+        audit.record(connection, who, "device.set_status", about)
         return dataclasses.replace(device, status=status, updated_at=changed)
 
     device = db.run(work)

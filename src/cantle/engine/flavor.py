@@ -12,6 +12,7 @@ from cantle.engine.profile import check_description
 from cantle.errors import Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.alias import Aliases
+from cantle.model.audit import Thing
 from cantle.model.flavor import Flavor, check_extra_specs, check_name
 from cantle.model.identity import Identity
 from cantle.model.page import Page
@@ -53,6 +54,7 @@ def create_flavor(
         for standing in profile.with_use(connection, [called], []):
             what = "flavor" if standing.is_flavor else "device profile"
             raise Conflict("profile-name-taken", f"A {what} named {called} exists already.", name=called)
+        audit.record(connection, who, "flavor.create", Thing(facts={"name": called, "uuid": str(values["uuid"])}))
         return store.add(connection, values)
 
     made = idempotency.run(db, work, once)
@@ -97,6 +99,7 @@ def delete_flavor(db: Database, who: Identity, ref: str) -> None:
                 "flavor-in-use", f"Leases were made from {found.name}; release those first.", name=found.name
             )
         store.remove(connection, [found.id])
+        audit.record(connection, who, "flavor.delete", Thing(facts={"name": found.name}))
 
     db.run(work)
     audit.note(who, "flavor.delete", ref)

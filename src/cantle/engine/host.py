@@ -8,6 +8,7 @@ from sqlalchemy import Connection
 
 from cantle.engine import audit
 from cantle.errors import Conflict, NotFound
+from cantle.model.audit import Thing
 from cantle.model.host import DOWN_AFTER_S, Host, check_name
 from cantle.model.identity import Identity
 from cantle.model.page import Page
@@ -55,6 +56,7 @@ def drain(db: Database, who: Identity, hostname: str) -> Host:
         row = _locked(connection, hostname)
         if row.drained_at is None:
             store.change(connection, row.id, drained_at=database_now(), drained_by=who.user_id)
+            audit.record(connection, who, "host.drain", Thing(hostname=hostname))
             wake(connection, report_topic(hostname))
 
     db.run(work)
@@ -71,6 +73,7 @@ def undrain(db: Database, who: Identity, hostname: str) -> Host:
     def work(connection: Connection) -> None:
         row = _locked(connection, hostname)
         store.change(connection, row.id, drained_at=None, drained_by=None)
+        audit.record(connection, who, "host.undrain", Thing(hostname=hostname))
         wake(connection, report_topic(hostname))
 
     db.run(work)
@@ -102,6 +105,7 @@ def confirm(db: Database, who: Identity, hostname: str) -> Host:
             warnings=(),
             digest=None,  # its next report is looked at in full
         )
+        audit.record(connection, who, "host.confirm", Thing(hostname=hostname))
         wake(connection, host_topic(hostname))
         wake(connection, report_topic(hostname))
 
@@ -147,6 +151,7 @@ def forget(db: Database, who: Identity, hostname: str) -> None:
             drained_by=None,
             frozen_at=None,
         )
+        audit.record(connection, who, "host.forget", Thing(hostname=hostname))
         wake(connection, report_topic(hostname))
 
     db.run(work)
@@ -174,6 +179,7 @@ def rename(db: Database, who: Identity, hostname: str, to: str) -> Host:
                 hostname=hostname,
             )
         store.change(connection, row.id, hostname=to, digest=None)
+        audit.record(connection, who, "host.rename", Thing(hostname=hostname, facts={"to": to}))
         decommission.rename(connection, row.id, hostname, to)
         tokens.revoke_of_host(connection, hostname, Role.AGENT, Role.JOIN)
 

@@ -10,6 +10,7 @@ from cantle.engine import audit, idempotency
 from cantle.engine.clock import now
 from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model import uuids
+from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.page import Page
 from cantle.model.profile import DeviceProfile, check_groups, check_name, units
@@ -54,6 +55,7 @@ def create_profile(
             raise Conflict(
                 "profile-uuid-taken", f"A device profile with the uuid {with_uuid} exists already.", uuid=with_uuid
             )
+        audit.record(connection, who, "profile.create", Thing(facts={"name": with_name, "uuid": with_uuid}))
         return store.add(connection, values, classes)
 
     made = idempotency.run(db, work, once)
@@ -107,6 +109,7 @@ def delete_profiles(db: Database, who: Identity, refs: Sequence[str]) -> None:
                 names=used,
             )
         store.remove(connection, list(going))
+        audit.record(connection, who, "profile.delete", *(Thing(facts={"name": name}) for name in going.values()))
 
     db.run(work)
     audit.note(who, "profile.delete", *refs)

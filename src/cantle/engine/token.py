@@ -14,6 +14,7 @@ from cantle.engine.clock import now
 from cantle.errors import BadRequest, CantleError, NotFound, Unauthorized
 from cantle.model import host, uuids
 from cantle.model import token as model
+from cantle.model.audit import Thing
 from cantle.model.identity import LOCAL_PROJECT, Identity
 from cantle.model.page import Page
 from cantle.model.token import OF_A_HOST, Role, Token, TokenState
@@ -169,6 +170,8 @@ def add(
         created_by=who.user_id,
         created_at=now(),
     )
+    about = Thing(hostname=hostname, facts={"token": uuid, "name": name, "role": str(role)})
+    audit.record(connection, who, "token.create", about)
     return model.text_of(uuid, secret)
 
 
@@ -194,7 +197,12 @@ def revoke_token(db: Database, who: Identity, uuid: str) -> None:
     :raises NotFound: ``token-not-found``.
     """
     get_token(db, uuid)
-    db.run(lambda connection: store.revoke(connection, uuid))
+
+    def work(connection: Connection) -> None:
+        store.revoke(connection, uuid)
+        audit.record(connection, who, "token.revoke", Thing(facts={"token": uuid}))
+
+    db.run(work)
     audit.note(who, "token.revoke", uuid)
 
 

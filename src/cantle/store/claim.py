@@ -136,6 +136,7 @@ _CLAIMS = select(
     attach_handles.c.uuid,
     attach_handles.c.present,
     claims.c.deployable_id,
+    claims.c.host_id.label("held_on_id"),
     claims.c.stage,
     *OF_LOAN,
     (USED + FREE - deployables.c.total).label("surplus"),

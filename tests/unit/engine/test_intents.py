@@ -322,13 +322,13 @@ def test_every_call_costs_few_statements_and_reads_write_nothing(db: Database, h
             call()
         return len(sent)
 
-    assert cost(partial(set_intent, db, ADMIN, "compute-1", WHOLE)) == 5
+    assert cost(partial(set_intent, db, ADMIN, "compute-1", WHOLE)) == 6
     assert cost(partial(get_intent, db, "compute-1", ADDRESS)) == 1
     assert cost(partial(plan_intent, db, "compute-1", WHOLE)) == 3
     assert cost(partial(list_devices, db)) == 1
     assert cost(partial(current_work, db, "compute-1")) == 2
     anyone = Precondition(match=frozenset({"*"}))
-    assert cost(partial(clear_intent, db, ADMIN, "compute-1", ADDRESS, precondition=anyone)) == 5
+    assert cost(partial(clear_intent, db, ADMIN, "compute-1", ADDRESS, precondition=anyone)) == 6
 
 
 def test_of_a_wish_and_a_lease_at_once_exactly_one_wins(servers: list[Database]) -> None:

@@ -193,7 +193,7 @@ def test_two_groups_of_two_are_refused_at_a_limit_of_three_before_anything_is_to
     assert current_work(db, host.name) == before
     assert list_leases(db, ALICE) == []
     assert {one.resource_class: one.lendable for one in count(db)} == {"PGPU": 1, "VGPU": 4}
-    assert actions(db) == ["quota.set"]
+    assert actions(db)[-1] == "quota.set"
     create_lease(db, BOB, profile_name="pairs")
 
 
