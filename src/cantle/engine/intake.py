@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import fence, heartbeat, swap, units
+from cantle.engine import fence, heartbeat, relatives, swap, units
 from cantle.engine import report_columns as columns
 from cantle.engine.clock import now
 from cantle.engine.pool import log_pools
@@ -115,7 +115,7 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
         intake = _Intake(connection, row.id, moment)
         problems = intake.all_of(report)
         # A report of which something is not taken in yet is looked at again when it comes again.
-        digest = None if intake.waiting else report.digest
+        digest = None if intake.waiting or intake.held_back else report.digest
         values |= {"digest": digest, "problems": problems, "updated_at": moment}
         wake(connection, report_topic(hostname))
     hosts.change(connection, row.id, **values)
@@ -134,6 +134,8 @@ class _Intake:
         self._kinds: dict[str, str] = {}
         #: By address, why what is there cannot be taken in before something else has gone.
         self.waiting: dict[str, str] = {}
+        #: Some units are not taken in while a relative of theirs is lent.
+        self.held_back = False
 
     def all_of(self, report: InventoryReport) -> list[Problem]:
         """Write what the report says; the report's problems and ours about it."""
@@ -144,6 +146,9 @@ class _Intake:
         self.waiting, told = swap.make_room(self._connection, self._standing, usable)
         self._problems += told
         usable = [device for device in usable if device.address not in self.waiting]
+        usable, told = relatives.hold_back(self._standing, usable)
+        self._problems += told
+        self.held_back = bool(told)
         numbers = self._devices(usable, distrusted)
         offered = self._deployables({device.address: device for device in usable}, numbers)
         self._handles(offered)

@@ -1,0 +1,76 @@
+"""A card that is lent whole and its virtual functions, or the reverse: while one is lent the other is not offered (spec S4.3, S4.7).
+
+A card is in one mode at a time, and its mode is not changed while it is lent. But somebody may enable virtual functions by hand, or take
+them away. What a report names then is held back here, so that there is no row that could be lent, until its relative is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from cantle.model.attach_handle import AttachType
+from cantle.model.pci_state import PciFunctionState, PciState, repaired
+from cantle.model.problem import Problem
+from cantle.store.inventory import Standing
+from cantle.wire.inventory import DeployableReport, DeviceReport
+
+_HELD_BACK = frozenset({PciState.UNCLAIMABLE, PciState.UNAVAILABLE})
+
+
+def hold_back(standing: Standing, devices: Sequence[DeviceReport]) -> tuple[list[DeviceReport], list[Problem]]:
+    """The devices without units whose relatives are lent, and the problems that say so: as long as there are any, the report must be
+    looked at again when it comes again."""
+    found: list[DeviceReport] = []
+    problems: list[Problem] = []
+    for device in devices:
+        row = standing.devices.get(device.address)
+        lent = () if row is None else _lent(standing, row.id)
+        keys = withheld(device.address, _pci_keys(device.deployables), lent)
+        if keys:
+            told = f"{len(keys)} units of {device.address} are held back: {', '.join(sorted(lent))} of the same card is lent."
+            problems.append(Problem(device.address, "pci-relative-lent", told))
+            device = msgspec.structs.replace(  # noqa: PLW2901
+                device, deployables=tuple(_without(one, keys) for one in device.deployables)
+            )
+        found.append(device)
+    return found, problems
+
+
+def withheld(address: str, reported: Iterable[str], lent: Collection[str]) -> frozenset[str]:
+    """Which of the reported PCI units cannot be lent because of a relative.
+
+    :param address: of the card: the unit of that key is the whole card, all others are its virtual functions.
+    :param lent: keys of the card's PCI units that are lent or being taken back.
+    """
+    rows = [
+        PciFunctionState(
+            key,
+            PciState.ALLOCATED if key in lent else PciState.AVAILABLE,
+            "lent" if key in lent else None,
+            None if key == address else address,
+        )
+        for key in {*reported, *lent}
+    ]
+    states = repaired({row.address: row for row in rows})
+    return frozenset(key for key, row in states.items() if row.state in _HELD_BACK)
+
+
+def _lent(standing: Standing, device_id: int) -> frozenset[str]:
+    handles = (
+        handle
+        for one in standing.deployables.get(device_id, {}).values()
+        for handle in standing.handles.get(one.id, {}).values()
+    )
+    return frozenset(row.key for row in handles if row.claim_id is not None and row.attach_type == AttachType.PCI)
+
+
+def _pci_keys(deployables: Iterable[DeployableReport]) -> frozenset[str]:
+    return frozenset(
+        handle.key for one in deployables for handle in one.handles if handle.attach_type is AttachType.PCI
+    )
+
+
+def _without(one: DeployableReport, keys: Collection[str]) -> DeployableReport:
+    return msgspec.structs.replace(one, handles=tuple(handle for handle in one.handles if handle.key not in keys))

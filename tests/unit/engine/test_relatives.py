@@ -1,0 +1,96 @@
+"""A card and its virtual functions: while one is lent the other is not offered, whatever somebody does by hand on the host."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.unit.engine.cloud import ALICE, Host, make_profile, whole
+
+from cantle.engine.capacity import list_capacity
+from cantle.engine.host import list_hosts
+from cantle.engine.lease import create_lease, get_lease, release_lease
+from cantle.engine.relatives import withheld
+from cantle.errors import NoCapacity
+from cantle.model.attach_handle import AttachType
+from cantle.model.device import Mode
+from cantle.model.lease import LeaseState
+from cantle.store.database import Database
+from cantle.wire.inventory import DeviceReport, HandleReport
+
+CARD = "0000:3b:00.0"
+VFS = ("0000:3b:10.0", "0000:3b:10.1")
+
+
+def virtual() -> DeviceReport:
+    """The card with two virtual functions in the place of the whole."""
+    card = whole(address=CARD)
+    units = tuple(
+        HandleReport(vf, AttachType.PCI, {"domain": "0000", "bus": "3b", "device": "10", "function": vf[-1]})
+        for vf in VFS
+    )
+    offered = msgspec.structs.replace(card.deployables[0], handles=units)
+    return msgspec.structs.replace(card, mode=Mode.SRIOV, deployables=(offered,))
+
+
+@pytest.fixture
+def host(db: Database) -> Host:
+    """A host with the card, lent whole, and a profile for it."""
+    one = Host(db)
+    one.report(whole(address=CARD))
+    make_profile(db, "pgpu", [{"resources:PGPU": "1"}])
+    return one
+
+
+def free(db: Database) -> int:
+    """Units that could be lent."""
+    return sum(row.free for row in list_capacity(db))
+
+
+def test_s4_7_virtual_functions_of_a_card_that_is_lent_whole_are_not_offered_until_it_is_back(
+    db: Database, host: Host
+) -> None:
+    lease = create_lease(db, ALICE, profile_name="pgpu")
+    host.obey()
+    host.report(virtual())
+    assert free(db) == 0
+    with pytest.raises(NoCapacity):
+        create_lease(db, ALICE, profile_name="pgpu")
+    (told,) = list_hosts(db)
+    assert [problem.code for problem in told.problems] == ["pci-relative-lent"]
+    assert get_lease(db, ALICE, lease.uuid).state is LeaseState.ACTIVE, "what is lent stays lent"
+    host.restart()
+    host.report()
+    assert free(db) == 0, "also after a restart"
+    release_lease(db, ALICE, lease.uuid)
+    host.report()
+    assert free(db) == 0, "being taken back is not back"
+    host.obey()
+    host.report()
+    assert free(db) == 2
+    assert list_hosts(db)[0].problems == ()
+
+
+def test_s4_7_a_card_is_free_only_when_all_its_virtual_functions_are(db: Database, host: Host) -> None:
+    host.report(virtual())
+    leases = [create_lease(db, ALICE, profile_name="pgpu") for _ in VFS]
+    host.obey()
+    host.report(whole(address=CARD))
+    for lease in leases:
+        assert free(db) == 0
+        release_lease(db, ALICE, lease.uuid)
+        host.obey()
+        host.report()
+    assert free(db) == 1
+
+
+@given(st.sets(st.sampled_from([CARD, *VFS])), st.sets(st.sampled_from([CARD, *VFS])))
+def test_nothing_that_is_lent_is_held_back_and_nothing_is_offered_beside_a_relative(
+    reported: set[str], lent: set[str]
+) -> None:
+    held = withheld(CARD, reported, lent)
+    assert not held & lent
+    for key in (reported | lent) - held - lent:
+        assert not (key == CARD and lent & set(VFS))
+        assert not (key != CARD and CARD in lent)
