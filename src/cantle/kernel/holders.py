@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cantle.errors import Conflict, HostError
+from cantle.kernel import nvidia
 from cantle.kernel.root import Root
 from cantle.model.pci import PciAddress
 
@@ -50,7 +51,8 @@ def nodes(root: Root, address: PciAddress) -> list[str]:
     Nodes shared by all cards (``/dev/nvidiactl``, ``/dev/kfd``, ``/dev/vfio/vfio``) say nothing of one card and are left out.
     """
     device = f"{PCI_DEVICES}/{address}"
-    found = [f"/dev/nvidia{minor}" for minor in _nvidia_minor(root, address)]
+    minor = nvidia.minor(root, address)
+    found = [] if minor is None else [f"/dev/nvidia{minor}"]
     found += [f"/dev/dri/{name}" for name in root.names(f"{device}/drm") if name.startswith(("card", "renderD"))]
     for card in root.names(f"{device}/sound"):
         kinds = ("controlC", "pcmC", "hwC", "midiC")
@@ -131,13 +133,6 @@ def host_uses(root: Root, address: PciAddress) -> list[str]:
         if flags is not None and int(flags, 16) & 1:  # IFF_UP, include/uapi/linux/if.h
             uses.append(f"network interface {name} is up")
     return uses
-
-
-def _nvidia_minor(root: Root, address: PciAddress) -> list[str]:
-    """The ``Device Minor`` of NVIDIA's ``information`` file, as a list of none or one."""
-    text = root.read_or_none(f"proc/driver/nvidia/gpus/{address}/information") or ""
-    facts = (line.partition(":") for line in text.split("\n"))
-    return [value.strip() for key, _, value in facts if key.strip() == "Device Minor" and value.strip().isdigit()]
 
 
 def _disks(root: Root, address: PciAddress) -> list[str]:

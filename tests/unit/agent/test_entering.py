@@ -257,6 +257,38 @@ def test_a_slice_that_cannot_enter_its_guest_is_removed_again(host: simulate.Sim
     assert mdev.devices(host) == []
 
 
+def _book(place: Path) -> None:
+    (place / f"run/cantle/lxc/c1/{LEASE}.conf").unlink()
+
+
+def _line(place: Path) -> None:
+    (place / "var/lib/lxc/c1/config").write_bytes(BY_HAND)
+
+
+def _left_over(place: Path) -> None:
+    (place / "var/lib/lxc/c1/.config.cantle-new").write_bytes(b"half")
+    (place / f"run/cantle/lxc/c1/.{LEASE}.conf.cantle-new").write_bytes(b"half")
+
+
+@pytest.mark.parametrize("half", [_book, _line, _left_over])
+def test_an_agent_that_was_killed_half_way_finishes_it_or_takes_it_back_in_its_next_life(
+    host: simulate.SimulatedRoot, hands: Hands, half: Callable[[Path], None]
+) -> None:
+    """Each file is there as it was or as it shall be: what there can be is one of two without the other."""
+    do(host, hands, card(C1))
+    whole = everything(host)
+    half(Path(host.path))
+    do(host, hands, card(C1))
+    if half is not _left_over:
+        assert {rel: data for rel, data in everything(host).items() if "cantle-new" not in rel} == whole
+    assert idle(host, hands, card(C1))
+    half(Path(host.path))
+    [result] = do(host, hands, back=(card(C1),))
+    assert result.outcome is Outcome.ABSENT
+    assert host.read_bytes("var/lib/lxc/c1/config") in (BY_HAND, BY_HAND + b"\n")
+    assert f"{LEASE}.conf" not in host.names("run/cantle/lxc/c1")
+
+
 VM = Guest("libvirt", "v1", LEASE)
 
 
