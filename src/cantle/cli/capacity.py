@@ -11,6 +11,10 @@ from cantle.cli.output import fields, list_options, print_rows
 
 COLUMNS = ("hostname", "device_address", "resource_class", "total", "used", "free", "reason")
 ROOM = ("name",)
+STATES = (
+    *("hostname", "resource_class", "inventory", "lendable", "lent", "releasing", "cleaning", "quarantined", "missing"),
+    "withheld",
+)
 WIDE = ("deployable_uuid", *COLUMNS[:-1], "in_service", "traits", "reason")
 
 
@@ -19,6 +23,7 @@ WIDE = ("deployable_uuid", *COLUMNS[:-1], "in_service", "traits", "reason")
 @click.option("--class", "resource_class", metavar="CLASS", help="Only this resource class, for example VGPU.")
 @click.option("--free", is_flag=True, help="Only where something is free.")
 @click.option("--profiles", is_flag=True, help="How many more of each profile and flavor fit now.")
+@click.option("--states", is_flag=True, help="What became of every unit, by host and class: each is counted once.")
 @click.option("--per-host", is_flag=True, help="With --profiles: on each host.")
 @list_options
 def capacity(
@@ -27,6 +32,7 @@ def capacity(
     resource_class: str | None,
     free: bool,
     profiles: bool,
+    states: bool,
     per_host: bool,
     fmt: str,
     chosen: tuple[str, ...],
@@ -43,9 +49,15 @@ def capacity(
       cantle capacity --host gpu1 -o wide
       cantle capacity --class VGPU --sort free:desc --limit 3
       cantle capacity --free -c resource_class -c free -o value
+      cantle capacity --states
       cantle capacity --profiles
       cantle capacity --profiles --per-host --host gpu1
     """
+    if states:
+        rows = connect().get("/v1/capacity/states", {"hostname": host})["states"]
+        rows = [row for row in rows if resource_class in (None, row["resource_class"])]
+        print_rows(rows, STATES, fmt, chosen=chosen, order=order, most=most, empty="No units.")
+        return
     if profiles:
         rows = _room(connect().get("/v1/capacity/profiles", {"hostname": host})["profiles"], per_host=per_host)
         columns = (*ROOM, "hostname", "fits") if per_host else (*ROOM, "fits", "hosts", "problem")

@@ -67,7 +67,7 @@ def create_lease(
     _check(count, workload)
     check_end(expires_at)
     if on_expiry is OnExpiry.STOP_GUEST:
-        raise no_attachment("This lease")
+        raise not_stopped("This lease", attached=attachment is not None)
 
     def work(connection: Connection) -> Lease:
         asked = choice.by_name(connection, profile_name, count, aliases)
@@ -295,8 +295,13 @@ def _arq(terms: Terms, one: Taken) -> dict[str, Any]:
     }
 
 
-def no_attachment(what: str) -> Conflict:
-    """The refusal to stop a guest that Cantle does not know."""
+def not_stopped(what: str, *, attached: bool) -> Conflict:
+    """The refusal to stop a guest at a lease's end."""
+    if attached:
+        return Conflict(
+            "guest-not-stopped",
+            f"{what} goes into a guest, and Cantle takes devices out of guests but does not stop them yet: say notify or detach.",
+        )
     return Conflict(
         "no-attachment",
         f"{what} is attached to no guest by Cantle, so none can be stopped at its end: say notify or detach, or attach it.",

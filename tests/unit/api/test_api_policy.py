@@ -157,6 +157,7 @@ POST   /v1/leases/{uuid}/move                          cantle:lease:move
 POST   /v1/leases/{uuid}/release                       cantle:lease:release
 POST   /v1/leases/{uuid}/renew                         cantle:lease:renew
 POST   /v1/leases/{uuid}/force-release                 cantle:lease:force
+GET    /v1/capacity/states                             cantle:capacity:get_all
 GET    /v1/audit                                       cantle:audit:get_all
 GET    /v1/who/{text}                                  cantle:who:get
 GET    /v1/quotas                                      cantle:quota:get_all
