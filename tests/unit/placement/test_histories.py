@@ -98,7 +98,10 @@ class History:
         self.promises()
 
     def promises(self) -> None:
-        """At any time: no allocation is lost, no inventory is empty, what can be taken has the owner's trait, others' are as they were."""
+        """At any time: no allocation is lost, no inventory is empty, what can be taken has the owner's trait, others' are as they were;
+        no trait and no class was deleted for all."""
+        sent = self.world.placement.faults.sent
+        assert not [one for one in sent if one.method == "DELETE" and not one.path.startswith("/resource_providers/")]
         call = self.world.placement.call
         for instance in self.instances:
             assert call("GET", f"/allocations/{instance}")["allocations"], "an allocation was lost"
