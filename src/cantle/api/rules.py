@@ -10,6 +10,9 @@ from dataclasses import dataclass
 #: The rule of what needs no caller: discovery documents and health.
 PUBLIC = "public_api"
 
+#: Asked for besides the rule of the route, by a request that names a guest.
+ATTACH = "cantle:lease:attach"
+
 ADMIN = "rule:admin_api"
 READER = "rule:project_reader_or_admin"
 MEMBER = "rule:project_member_or_admin"
@@ -114,6 +117,7 @@ OURS = (
     Rule("cantle:lease:get_all", READER, "List leases."),
     Rule("cantle:lease:get_one", READER, "Show a lease, or wait for it."),
     Rule("cantle:lease:create", MEMBER, "Ask for a lease."),
+    Rule(ATTACH, ADMIN, "Ask for a lease that its host puts into a guest, whoever's guest that is."),
     Rule("cantle:lease:move", MEMBER, "Move a lease to another host."),
     Rule("cantle:lease:release", MEMBER, "Give a lease back."),
     Rule("cantle:lease:renew", MEMBER, "Let a lease end at another time."),

@@ -9,6 +9,7 @@ import msgspec
 
 from cantle.api.call import Call
 from cantle.api.parking import retry_after
+from cantle.api.rules import ATTACH
 from cantle.api.v1 import collection
 from cantle.api.v2 import arq
 from cantle.api.v2.resource import Link, stamp
@@ -118,6 +119,8 @@ def show(call: Call) -> Shape:
 def create(call: Call) -> Shape:
     """Choose a host, claim, and return the lease while the host makes the units ready."""
     new: NewLease = call.body
+    if new.attach is not None:
+        call.site.policy.check(ATTACH, call.who)
 
     def answer(lease: Lease) -> Shape:
         return shape(call, lease)
