@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from cantle.model.kind import UNIT_LABEL, Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A deployable with what is free of it.
+class Offer(msgspec.Struct, frozen=True, gc=False):
+    """A deployable with what is free of it. A struct: a whole cloud's are made to explain something.
 
-    :param used: units lent, those being taken back included; ``free`` could be claimed now, if ``out_of_service`` is None.
-    :param out_of_service: why nothing may be taken now: a code, and words that hold for every card of which it is so.
-    :param numa_node: None where the kernel does not know.
+    ``used``: units lent, those being taken back included; ``free`` could be claimed now, if ``out_of_service`` is None: why nothing may be
+    taken now, a code, and words that hold for every card of which it is so. ``numa_node``: None where the kernel does not know.
     """
 
     deployable_id: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+
+import msgspec
 
 from cantle.model.offer import Offer
 from cantle.model.request import Request
@@ -38,7 +39,9 @@ def _without(offers: Sequence[Offer], taken: Sequence[Taken]) -> list[Offer]:
     for one in taken:
         gone[one.offer.deployable_id] += one.amount
     return [
-        replace(offer, free=offer.free - gone[offer.deployable_id], used=offer.used + gone[offer.deployable_id])
+        msgspec.structs.replace(
+            offer, free=offer.free - gone[offer.deployable_id], used=offer.used + gone[offer.deployable_id]
+        )
         if gone[offer.deployable_id]
         else offer
         for offer in offers

@@ -168,7 +168,7 @@ class Explainer:
         self._fit_count = 0
         self._hosts = self._cards = 0
         # What was found of cards, and of hosts, that are equal for this request.
-        self._whys: dict[tuple[object, ...], list[Why | None]] = {}
+        self._known: dict[tuple[object, ...], list[_Tally | None]] = {}
         self._hosts_like: dict[tuple[object, ...], Why | None] = {}
 
     def add(self, hostname: str, offers: Sequence[Offer]) -> None:
@@ -184,19 +184,25 @@ class Explainer:
                 offer.used > 0,
                 offer.numa_node,
                 offer.out_of_service,
-                offer.unit in broken,
+                bool(broken) and offer.unit in broken,
             )
-            if alike not in self._whys:
-                self._whys[alike] = [of_card(group, offer, broken, self._nodes) for group in self._request.groups]
-            for position, why in enumerate(self._whys[alike]):
-                if why is None:
+            tallies = self._known.get(alike)
+            if tallies is None:
+                tallies = self._known[alike] = self._look(offer, broken)
+            for position, tally in enumerate(tallies):
+                if tally is None:
                     here[position] += 1
                 else:
-                    self._tally(self._groups[position], why).add(hostname, offer.address, 1)
+                    tally.add(hostname, offer.address, 1)
         for position, count in enumerate(here):
             self._suitable[position] += count
         if all(here):
             self._add_host(hostname, offers)
+
+    def _look(self, offer: Offer, broken: Collection[str | None]) -> list[_Tally | None]:
+        """Under which reason of each group a card like this counts; None where it would do."""
+        whys = [of_card(group, offer, broken, self._nodes) for group in self._request.groups]
+        return [None if why is None else self._tally(self._groups[position], why) for position, why in enumerate(whys)]
 
     def _add_host(self, hostname: str, offers: Sequence[Offer]) -> None:
         """A host on which each group finds a card. Equal hosts are looked at once."""
@@ -233,7 +239,9 @@ class Explainer:
         tally.examples = [*tally.examples, example][:EXAMPLES]
 
     def _tally(self, among: dict[Why, _Tally], why: Why) -> _Tally:
-        return among.setdefault(why, _Tally(why))
+        if why not in among:
+            among[why] = _Tally(why)
+        return among[why]
 
     def result(self, lent_until: str | None = None) -> Explanation:
         """What was found, the commonest reason first.

@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 from tests.unit.scheduling.offers import group, of_hosts, of_one_host, offer, requests
 
 from cantle.model.kind import mismatch
@@ -235,7 +236,7 @@ def test_a_card_takes_its_companions_with_it() -> None:
     choice = choose(needs, pair)
     assert choice is not None
     assert [(one.offer.deployable_id, one.companion) for one in choice.taken] == [(1, False), (2, True)]
-    assert choose(needs, [pair[0], replace(pair[1], free=0, used=1)]) is None
+    assert choose(needs, [pair[0], changed(pair[1], free=0, used=1)]) is None
 
 
 def test_several_classes_of_one_card_are_more_than_a_card_has() -> None:

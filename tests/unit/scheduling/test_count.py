@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as changed
 from tests.unit.scheduling.offers import of_one_host, offer, requests
 
 from cantle.model.offer import Offer
@@ -24,7 +23,7 @@ def test_so_many_fit_and_not_one_more(request: Request, there: list[Offer]) -> N
         assert taken is not None
         for one in taken:
             card = left[one.offer.deployable_id]
-            left[card.deployable_id] = replace(card, free=card.free - one.amount, used=card.used + one.amount)
+            left[card.deployable_id] = changed(card, free=card.free - one.amount, used=card.used + one.amount)
             assert left[card.deployable_id].free >= 0
     assert fit(request, list(left.values())) is None
 
@@ -32,7 +31,7 @@ def test_so_many_fit_and_not_one_more(request: Request, there: list[Offer]) -> N
 @settings(max_examples=100, deadline=None)
 @given(requests, of_one_host, st.text(max_size=3))
 def test_hosts_of_one_shape_have_equal_room(request: Request, there: list[Offer], name: str) -> None:
-    elsewhere = [replace(one, hostname=name, host_id=99, rp_uuid=name) for one in there]
+    elsewhere = [changed(one, hostname=name, host_id=99, rp_uuid=name) for one in there]
     assert shape(elsewhere) == shape(there)
     assert how_many(request, elsewhere) == how_many(request, there)
 

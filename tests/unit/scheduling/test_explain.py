@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace as changed
 from tests.unit.scheduling.offers import group, kind, of_hosts, offer, requests
 
 from cantle.model.explanation import Explanation
@@ -35,22 +36,22 @@ def mended(why: Why, each: RequestGroup, one: Offer, there: list[Offer]) -> tupl
     labels = dict(one.kind.labels)
     match why.code:
         case "other-class":
-            one = replace(one, kind=kind(resource_class, tuple(one.kind.traits), labels))
+            one = changed(one, kind=kind(resource_class, tuple(one.kind.traits), labels))
         case "lacks-trait":
-            one = replace(one, kind=replace(one.kind, traits=one.kind.traits | each.required))
+            one = changed(one, kind=replace(one.kind, traits=one.kind.traits | each.required))
         case "forbidden-trait":
-            one = replace(one, kind=replace(one.kind, traits=one.kind.traits - each.forbidden))
+            one = changed(one, kind=replace(one.kind, traits=one.kind.traits - each.forbidden))
         case "other-label":
-            one = replace(one, kind=replace(one.kind, labels={**labels, "arch": "fermi"}))
+            one = changed(one, kind=replace(one.kind, labels={**labels, "arch": "fermi"}))
         case "host-down":
-            one = replace(one, out_of_service=None)
+            one = changed(one, out_of_service=None)
         case "all-lent" | "offers-nothing" | "too-few-free":
-            one = replace(one, free=amount, used=0)
+            one = changed(one, free=amount, used=0)
         case "unit-not-whole":
-            there = [replace(other, out_of_service=None, used=0, free=max(1, other.free)) for other in there]
-            one = replace(one, used=0)
+            there = [changed(other, out_of_service=None, used=0, free=max(1, other.free)) for other in there]
+            one = changed(one, used=0)
         case "numa-unknown":
-            one = replace(one, numa_node=0)
+            one = changed(one, numa_node=0)
         case _:
             raise AssertionError(why)
     return each, one, [one if other.deployable_id == one.deployable_id else other for other in there]
@@ -101,7 +102,7 @@ def test_a_hosts_reason_is_true_without_it_the_host_fits_or_has_another(request:
     if why.code == "not-isolated":
         assert of_host(replace(request, isolate=False), here) != why
     if why.code == "too-few-together":
-        plenty = [replace(one, free=one.free and 99) for one in here]
+        plenty = [changed(one, free=one.free and 99) for one in here]
         assert of_host(request, plenty) != why
 
 
