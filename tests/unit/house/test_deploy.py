@@ -57,6 +57,17 @@ def test_the_sandbox_of_a_hosts_service_leaves_sys_and_vfio_usable(unit: str) ->
     assert "AF_NETLINK" in found["RestrictAddressFamilies"]
 
 
+@pytest.mark.parametrize("unit", OF_THE_HOST)
+def test_the_sandbox_of_a_hosts_service_lets_it_into_guests(unit: str) -> None:
+    """What tests/real/test_lxc.py does as root needs these."""
+    found = directives(unit)
+    assert {"/run", "-/var/lib/lxc"} <= set(found["ReadWritePaths"])
+    assert "ProtectControlGroups" not in found
+    assert {"CAP_SYS_CHROOT", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN"} <= set(found["CapabilityBoundingSet"])
+    assert "@mount" in found["SystemCallFilter"]
+    assert {"mnt", "user"} == set(found["RestrictNamespaces"])
+
+
 @pytest.mark.parametrize("unit", OF_THE_SERVER)
 def test_a_servers_service_is_nobody_in_particular_and_has_no_way_to_the_machine(unit: str) -> None:
     found = directives(unit)
