@@ -195,7 +195,7 @@ def release(*, uuid: str, force: bool, reason: str | None, wait: bool, timeout: 
     Examples:
       cantle lease release 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
       cantle lease release --wait 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
-      cantle lease release --force 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --reason "host scrapped, ticket 4711"
+      cantle lease release --force --reason gone 2f1c7e0a5a7e4a528a534cf1a2f0c7d1
     """
     client = connect()
     if reason is not None and not force:

@@ -95,6 +95,7 @@ class Words(_JsonText):
     decoder = msgspec.json.Decoder(tuple[str, ...])
 
     def result_processor(self, _dialect: Dialect, _coltype: object) -> Callable[[Any], Any]:
+        """Most rows have one of a few lists: each is decoded once."""
         return _words
 
 
