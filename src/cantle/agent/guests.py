@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from cantle.attach.domains import Domain
 from cantle.model.attach_handle import AttachType
 from cantle.wire.work import HandleResult, Outcome, WantedHandle
@@ -65,7 +67,7 @@ def _remark(name: str, last: str, known: Iterable[Domain]) -> Remark | None:
 def remarked(results: Iterable[HandleResult], remarks: Mapping[str, Remark]) -> list[HandleResult]:
     """Results with what there is to say of units that are ready."""
     return [
-        HandleResult(one.uuid, one.outcome, *remarks[one.uuid])
+        msgspec.structs.replace(one, code=remarks[one.uuid][0], message=remarks[one.uuid][1])
         if one.outcome is Outcome.READY and one.uuid in remarks
         else one
         for one in results

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.agent.service import M40, T4, Service, running, until
 
 from cantle import simulate
+from cantle.agent import guests
 from cantle.agent.converge import observe, plan
 from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.hands import Hands
@@ -357,3 +358,9 @@ def test_a_container_that_cannot_be_left_keeps_the_card_lent_and_says_why(
     [result] = do(host, hands, back=(card(C1),))
     assert result.outcome is Outcome.ABSENT
     assert config.read_bytes() == BY_HAND + b"\n"
+
+
+def test_a_unit_that_is_remarked_upon_is_in_its_guest_all_the_same() -> None:
+    ready = HandleResult(FIRST, Outcome.READY, entered=True)
+    [told] = guests.remarked([ready], {FIRST: (guests.NOT_IN_GUEST, "why")})
+    assert told == HandleResult(FIRST, Outcome.READY, guests.NOT_IN_GUEST, "why", entered=True)
