@@ -105,6 +105,13 @@ def lease_told(connection: Connection, kind: EventType, uuid: str, moment: dt.da
             _post(connection, Channel.WEBHOOK, [row])
 
 
+def device_turned(connection: Connection, bodies: Sequence[tuple[str, dict[str, Any]]], moment: dt.datetime) -> None:
+    """Tell of devices (uuid, and what is told) that are better or worse than before."""
+    if outlets(connection).webhook:
+        rows = [_webhook(EventType.DEVICE_HEALTH, uuid, data, moment) for uuid, data in bodies]
+        _post(connection, Channel.WEBHOOK, rows)
+
+
 def _post(connection: Connection, channel: Channel, rows: Sequence[dict[str, Any]]) -> None:
     if rows:
         outbox.post(connection, [{"uuid": uuids.new(), "channel": channel, **row} for row in rows])

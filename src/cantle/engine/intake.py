@@ -9,9 +9,10 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import fence, heartbeat, relatives, swap, units
+from cantle.engine import device_turn, fence, heartbeat, relatives, swap, units
 from cantle.engine import report_columns as columns
 from cantle.engine.clock import now
+from cantle.engine.device_turn import DeviceTurn
 from cantle.engine.pool import log_pools
 from cantle.engine.report_check import unusable
 from cantle.errors import BadRequest, Conflict
@@ -114,6 +115,7 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
         values["conditions"] = tuple(("agent", one.code[:64], one.message) for one in report.conditions)
         intake = _Intake(connection, row.id, moment)
         problems = intake.all_of(report)
+        device_turn.tell(connection, hostname, intake.turned, moment)
         # A report of which something is not taken in yet is looked at again when it comes again.
         digest = None if intake.waiting or intake.held_back else report.digest
         values |= {"digest": digest, "problems": problems, "updated_at": moment}
@@ -132,6 +134,8 @@ class _Intake:
         self._standing = store.standing(connection, host_id)
         self._problems: list[Problem] = []
         self._kinds: dict[str, str] = {}
+        #: Devices that are in another health than before.
+        self.turned: list[DeviceTurn] = []
         #: By address, why what is there cannot be taken in before something else has gone.
         self.waiting: dict[str, str] = {}
         #: Some units are not taken in while a relative of theirs is lent.
@@ -181,6 +185,8 @@ class _Intake:
                 }
             if values != columns.row_values(row):
                 changes.append({"id": row.id, "updated_at": self._moment, **values})
+            if values["health"] != row.health:
+                self.turned.append(DeviceTurn(row, str(values["health"]), values["reason"]))
         store.change(self._connection, "devices", changes)
         for address, reason in distrusted.items():
             self._problems.append(

@@ -37,6 +37,8 @@ class EventType(StrEnum):
     """A unit of a lease that was given back could not be cleaned; it is not lent again until it is, or a person says so."""
     LEASE_RELEASED = "lease.released"
     """All units of a lease are back."""
+    DEVICE_HEALTH = "device.health"
+    """A device is better or worse than it was, or its host names it no more (``missing``), or again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,3 +381,14 @@ def test_usage_is_unit_hours_from_the_claim_to_the_return(db: Database, host: Ho
         measure(db, BOB, now - hour, now, PROJECT)
     with pytest.raises(BadRequest):
         measure(db, ALICE, now, now)
+
+
+def test_a_device_that_goes_missing_and_comes_back_is_in_the_log(db: Database, host: Host) -> None:
+    host.report(t4(4))
+    host.report(t4(4))
+    host.report(t4(4), whole())
+    turns = list_records(db, action="device.health", device="0000:3b:00.0")
+    assert [(one.user_id, one.hostname, one.facts["was"], one.facts["health"]) for one in turns] == [
+        ("host:compute-1", "compute-1", "ok", "missing"),
+        ("host:compute-1", "compute-1", "missing", "ok"),
+    ]
