@@ -12,6 +12,7 @@ import pytest
 from tests.databases import database
 from tests.unit.agent.conversation import RECORDED, Replay, record
 
+from cantle.engine import fence
 from cantle.engine.capacity import list_capacity
 from cantle.engine.profile import create_profile
 from cantle.model.identity import LOCAL_ADMIN
@@ -55,6 +56,58 @@ def test_a_recorded_agent_is_served_as_it_was(sqlite: Database, protocol: int) -
     said = {step["method"] for step in steps if "method" in step}
     assert said == {"PUT", "GET", "POST"}
     assert [one.free == one.total for one in list_capacity(sqlite)] == [True, True]
+
+
+@pytest.fixture
+def upgraded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This server is of the next version: it speaks one protocol more than its agents, and theirs too."""
+    monkeypatch.setattr(fence, "PROTOCOL", PROTOCOL + 1)
+
+
+@pytest.mark.usefixtures("upgraded")
+def test_a_server_of_the_next_version_serves_the_recorded_agent_of_today(sqlite: Database) -> None:
+    test_a_recorded_agent_is_served_as_it_was(sqlite, PROTOCOL)
+
+
+@pytest.mark.usefixtures("upgraded")
+def test_an_agent_of_today_lends_and_takes_back_under_a_server_of_the_next_version(
+    sqlite: Database, tmp_path: Path
+) -> None:
+    """No recording: the agent itself, over HTTP."""
+    steps = [step for step in record(sqlite, tmp_path) if "method" in step]
+    assert {step["body"]["protocol"] for step in steps if step["body"] is not None} == {PROTOCOL}
+    assert [step for step in steps if step["status"] >= 400] == []
+
+
+@pytest.mark.parametrize(
+    ("oldest", "newest", "spoken", "mend"),
+    [
+        (PROTOCOL + 1, PROTOCOL + 1, PROTOCOL, "upgrade the agent"),
+        (PROTOCOL, PROTOCOL + 1, PROTOCOL + 2, "upgrade the server first"),
+    ],
+)
+@pytest.mark.parametrize("call", ["inventory", "results"])
+def test_an_agent_outside_of_a_servers_two_numbers_is_told_which_of_the_two_to_upgrade(
+    sqlite: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    oldest: int,
+    newest: int,
+    spoken: int,
+    mend: str,
+) -> None:
+    for name, group in (("slice", "VGPU"), ("card", "PGPU")):
+        create_profile(sqlite, LOCAL_ADMIN, name=name, groups=[{f"resources:{group}": "1"}])
+    replay = Replay(sqlite)
+    for step in json.loads(file_of(PROTOCOL).read_text()):
+        if step.get("path", "").endswith(call):
+            break
+        replay.step(step)
+    monkeypatch.setattr(fence, "OLDEST", oldest)
+    monkeypatch.setattr(fence, "PROTOCOL", newest)
+    answer = replay.say({**step, "body": {**step["body"], "protocol": spoken}})
+    assert (answer.status_code, answer.json["code"]) == (409, "protocol-mismatch")
+    assert answer.json["detail"].endswith(f"this server {oldest} to {newest}: {mend}.")
 
 
 @pytest.mark.parametrize("protocol", range(OLDEST, PROTOCOL + 1))
