@@ -133,7 +133,8 @@ def _rule(root: Root, name: str, verb: str, node: Node) -> None:
 
 
 def _inject(root: Root, verb: str, pid: int, node: Node) -> None:
-    ran = root.run([sys.executable, "-m", "cantle.kernel.inject", verb, str(pid), node.path], _SECONDS)
+    """``-P``: whatever lies in the directory that the agent was started in is not imported."""
+    ran = root.run([sys.executable, "-P", "-m", "cantle.kernel.inject", verb, str(pid), node.path], _SECONDS)
     _check(
         ran,
         f"{node.path} could not be {'brought into' if verb == 'put' else 'taken from'} the container of process {pid}",
