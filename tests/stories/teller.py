@@ -20,6 +20,8 @@ story:
     response_headers: {Retry-After: "~[0-9]+", X-Gone: null}  # null: must not be there
     statements: 3             # at most so many SQL statements
     keep: {profile: $.uuid}   # later steps write $(profile)
+  - name: the time of a lease is over
+    over: $(lease)            # no request: its end has come, and a keeper makes its round
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ MOST_STATEMENTS = 5
 
 _KNOWN = frozenset(_METHODS) | {
     "name", "as", "version", "headers", "body", "raw", "status", "keys", "json", "count", "empty", "error", "response_headers",
-    "statements", "keep",
+    "statements", "keep", "over",
 }  # fmt: skip
 _KEPT = re.compile(r"\$\((\w+)\)")
 _STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]")
@@ -71,6 +73,9 @@ def _step(world: World, written: dict[str, Any], kept: dict[str, Any]) -> None:
     unknown = written.keys() - _KNOWN
     assert not unknown, f"the step '{written.get('name')}' has unknown words: {unknown}"
     step = _filled_in(written, kept)
+    if "over" in step:
+        world.time_is_over(step["over"])
+        return
     method = next(name for name in _METHODS if name in step)
     with world.db.statements() as statements:
         answer = _request(world, method, step)

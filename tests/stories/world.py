@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import falcon.testing
+from sqlalchemy import update
 
 from cantle.api import admission, dispatch, routes
 from cantle.api.app import agents_app
@@ -25,9 +26,12 @@ from cantle.api.parking import Parking
 from cantle.api.policy import Policy
 from cantle.api.request_id import ENVIRON
 from cantle.api.settings import Settings
+from cantle.keeper import expiry
 from cantle.model.identity import Identity
 from cantle.store.database import Database
 from cantle.store.migrate import upgrade
+from cantle.store.tables import leases
+from cantle.store.types import database_now
 
 PROJECT = "2641e5a096b24726a35900171e6001ca"
 OTHER_PROJECT = "0f1e2d3c4b5a69788796a5b4c3d2e1f0"
@@ -116,6 +120,12 @@ class World:
             remote_addr="127.0.0.1",
             extras={PERSON: person, **(extras or {})},
         )
+
+    def time_is_over(self, lease: str) -> None:
+        """The end of a lease has come, and a keeper makes its round."""
+        with self.db.write() as connection:
+            connection.execute(update(leases).where(leases.c.uuid == lease).values(expires_at=database_now(-1)))
+        assert expiry.sweep(self.db) == 1
 
 
 def _whoever(environ: dict[str, Any]) -> Identity:
