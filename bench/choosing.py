@@ -155,7 +155,7 @@ def _crowd(url: str, size: int) -> tuple[float, float, float]:
     for number in range(WORKERS):
         here, there = context.Pipe()
         pipes.append(here)
-        workers.append(context.Process(target=_worker, args=(url, size // 8, number, there)))
+        workers.append(context.Process(target=_worker, args=(url, size // 2, number, there)))
         workers[-1].start()
     for pipe in pipes:
         pipe.recv()
