@@ -83,8 +83,8 @@ def enter(root: Root, name: str, lease: str, nodes: Sequence[Node], undo: Undo) 
     :raises Conflict: ``no-device-cgroup``, ``node-missing``.
     :raises HostError: ``host-write-failed``, ``container-refused``, ``tool-not-run``; what was done is on the stack.
     """
-    text, place = entries(container.layout(root), lease, nodes), book(name, lease)
     config = _config(root, name)
+    text, place = entries(container.layout(root), lease, nodes), book(name, lease)
     check_there(root, nodes)
     before = root.read_or_none(place)
     root.replace(place, text.encode())

@@ -262,6 +262,10 @@ def xml(uuid: str) -> None:
         raise errors.Conflict(
             "lease-not-active", f"Lease {uuid} is {found['state']}: only an active one has something to attach."
         )
+    if (found.get("attach") or "libvirt:").partition(":")[0] != "libvirt":
+        raise errors.Conflict(
+            "lease-in-container", f"Lease {uuid} goes into {found['attach']} by itself: no virtual machine can have it."
+        )
     for arq in found["arqs"]:
         click.echo(
             hostdev_xml(arq["attach_handle_type"], arq["attach_handle_info"], arq["attach_handle_uuid"]).rstrip("\n")

@@ -1,0 +1,60 @@
+"""``cantle lease create --attach`` against a real server and its agent, on a simulated host."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import jsonschema
+import pytest
+from tests.unit.cli.serving import Serving, serving
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "attach" / "cdi.schema.json").read_text())
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Serving]:
+    """A server with two cards, and a profile for one."""
+    with serving(tmp_path) as running:
+        running.await_capacity()
+        assert running.cantle("profile", "create", "card", "--group", "resources:PGPU=1").code == 0
+        yield running
+
+
+def files(tmp_path: Path) -> list[Path]:
+    return sorted(tmp_path.rglob("run/cdi/*.json"))
+
+
+def test_what_is_borrowed_for_a_container_is_there_when_the_command_returns_and_gone_after_release(
+    server: Serving, tmp_path: Path
+) -> None:
+    lease = server.json("lease", "create", "card", "--attach", "cdi:train", "--wait")
+    assert (lease["state"], lease["attach"]) == ("active", "cdi:train")
+    [file] = files(tmp_path)
+    spec = json.loads(file.read_text())
+    jsonschema.validate(spec, SCHEMA)
+    assert [device["name"] for device in spec["devices"]] == ["train"]
+    assert server.cantle("lease", "release", lease["uuid"], "--wait").code == 0
+    assert files(tmp_path) == []
+
+
+def test_there_is_no_xml_for_what_goes_into_a_container_by_itself(server: Serving) -> None:
+    lease = server.json("lease", "create", "card", "--attach", "cdi:train", "--wait")
+    done = server.cantle("lease", "xml", lease["uuid"])
+    assert done.code == 4
+    assert "lease-in-container" in done.err
+    assert "cdi:train" in done.err
+
+
+def test_a_guest_that_is_not_there_is_named_and_the_command_says_how_to_go_on(server: Serving) -> None:
+    done = server.cantle("lease", "create", "card", "--attach", "lxc:nobody", "--wait")
+    assert done.code == 1
+    assert "there is no LXC container nobody" in done.err
+    assert "cantle lease release" in done.err
+
+
+def test_what_is_no_guest_is_refused(server: Serving) -> None:
+    done = server.cantle("lease", "create", "card", "--attach", "docker:c1")
+    assert done.code == 2
+    assert "bad-attachment" in done.err
