@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 from cantle.engine import audit
 from cantle.engine.access import need_service, project_filter, sees
 from cantle.engine.clock import now
-from cantle.engine.parting import HOLDING, refuse_lent, take_back
+from cantle.engine.parting import HOLDING, check_locked, refuse_lent, take_back
 from cantle.errors import Locked, NotFound
 from cantle.model import uuids
 from cantle.model.arq import RESOLVED, Arq, ArqState
@@ -21,6 +21,7 @@ from cantle.model.profile import units
 from cantle.store import arq as store
 from cantle.store import host, profile
 from cantle.store.database import Database
+from cantle.store.faults import LookAgain
 from cantle.store.types import Record
 
 
@@ -135,8 +136,9 @@ def delete_arqs(db: Database, who: Identity, wanted: Sequence[str]) -> None:
     spelled = {uuids.canonical(text) or text: text for text in wanted}
 
     def work(connection: Connection) -> list[str]:
-        host.lock_of_arqs(connection, list(spelled))
+        locked = host.lock_of_arqs(connection, list(spelled))
         found = store.to_part(connection, list(spelled))
+        check_locked(locked, found)
         rows = [row for row in found if sees(who, row.project_id, row.instance_uuid)]
         if any(row.instance_uuid is not None for row in rows):
             need_service(who)
@@ -159,8 +161,10 @@ def delete_arqs_of_instance(db: Database, who: Identity, instance: str) -> None:
     wanted = uuids.checked(instance, "instance")
 
     def work(connection: Connection) -> None:
-        host.lock_of_instance(connection, wanted)
-        _delete(connection, store.to_part_of_instance(connection, wanted), who)
+        locked = host.lock_of_instance(connection, wanted)
+        found = store.to_part_of_instance(connection, wanted)
+        check_locked(locked, found)
+        _delete(connection, found, who)
 
     db.run(work)
     audit.note(who, "arq.delete_of_instance", wanted)
@@ -168,13 +172,13 @@ def delete_arqs_of_instance(db: Database, who: Identity, instance: str) -> None:
 
 def _delete(connection: Connection, rows: Sequence[Record], who: Identity) -> None:
     refuse_lent(rows)
-    take_back(connection, rows, now(), who)
+    holding = take_back(connection, rows, now(), who)
     # Of one that holds a unit there is a record when that is back, with who gave it back.
     bare = [row for row in rows if row.state not in HOLDING]
     things = (Thing(row.project_id, arq_uuid=row.uuid, instance_uuid=row.instance_uuid) for row in bare)
     audit.record(connection, who, "arq.delete", *things)
-    if rows:
-        store.remove(connection, [row.id for row in rows])
+    if rows and store.remove(connection, [row.id for row in rows], holding) < len(rows):
+        raise LookAgain
 
 
 def _made(number: int, row: dict[str, Any]) -> Arq:

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from cantle.engine import announce, audit
 from cantle.engine.access import need_service, sees
 from cantle.engine.clock import BIND_SECONDS, now
-from cantle.engine.parting import HOLDING, refuse_lent, take_back
+from cantle.engine.parting import HOLDING, check_locked, refuse_lent, take_back
 from cantle.errors import BadRequest, CantleError, Conflict, Forbidden, NoCapacity, NotFound
 from cantle.model import uuids
 from cantle.model.arq import BINDABLE, ArqState
@@ -93,8 +93,9 @@ def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
         raise BadRequest("nothing-to-bind", "No accelerator request is named.")
 
     def work(connection: Connection) -> None:
-        host.lock_of_arqs(connection, wanted)
+        locked = host.lock_of_arqs(connection, wanted)
         found = store.to_part(connection, wanted)
+        check_locked(locked, found)
         rows = [row for row in found if sees(who, row.project_id, row.instance_uuid)]
         known = {row.uuid for row in rows}
         for uuid in wanted:
@@ -103,9 +104,9 @@ def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
         refuse_lent(rows)
         moving = [row for row in rows if row.state != ArqState.UNBOUND]
         moment = now()
-        take_back(connection, moving, moment, who)
-        if moving:
-            store.part(connection, [row.id for row in moving], moment)
+        holding = take_back(connection, moving, moment, who)
+        if moving and store.part(connection, [row.id for row in moving], holding, moment) < len(moving):
+            raise LookAgain
 
     db.run(work)
     audit.note(who, "arq.unbind", *wanted)

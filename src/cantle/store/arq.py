@@ -140,9 +140,18 @@ _SETTLE = Prepared(
         updated_at=bindparam("now"),
     )
 )
+#: Not bound since it was read: whoever held a unit then is held still by his host's lock, but a bind of the others is not. The state is
+#: asked of the row itself, for that is what a database looks at again after it has waited for somebody's bind.
+_UNTOUCHED = and_(
+    arqs.c.id.in_(bindparam("ids", expanding=True)),
+    or_(
+        and_(arqs.c.state != ArqState.BIND_STARTED, arqs.c.state != ArqState.BOUND),
+        arqs.c.id.in_(bindparam("holding", expanding=True)),
+    ),
+)
 _PART = Prepared(
     update(arqs)
-    .where(arqs.c.id.in_(bindparam("ids", expanding=True)))
+    .where(_UNTOUCHED)
     .values(
         state=ArqState.UNBOUND,
         hostname=None,
@@ -154,9 +163,9 @@ _PART = Prepared(
         reason=None,
         updated_at=bindparam("now"),
     ),
-    lists=("ids",),
+    lists=("ids", "holding"),
 )
-_REMOVE = Prepared(delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
+_REMOVE = Prepared(delete(arqs).where(_UNTOUCHED), lists=("ids", "holding"))
 _OVERDUE = (
     select(*OF_EVENT, claims.c.host_id, hosts.c.hostname.label("held_on"), leases.c.uuid.label("lease_uuid"))
     .select_from(
@@ -291,14 +300,15 @@ def to_part_of_instance(connection: Connection, instance: str) -> Sequence[Recor
     return _TO_PART_OF_INSTANCE.all(connection, {"instance": instance})
 
 
-def part(connection: Connection, ids: Sequence[int], now: dt.datetime) -> None:
-    """Make ARQs Unbound: they name no host, provider or instance any more."""
-    _PART.change(connection, {"ids": ids, "now": now})
+def part(connection: Connection, ids: Sequence[int], holding: Sequence[int], now: dt.datetime) -> int:
+    """Make ARQs Unbound: they name no host, provider or instance any more. How many were: fewer than given when one that is not in
+    ``holding`` was bound meanwhile, or another has gone."""
+    return _PART.change(connection, {"ids": ids, "holding": holding, "now": now})
 
 
-def remove(connection: Connection, ids: Sequence[int]) -> None:
-    """Delete ARQs; their claims stay."""
-    _REMOVE.change(connection, {"ids": ids})
+def remove(connection: Connection, ids: Sequence[int], holding: Sequence[int]) -> int:
+    """Delete ARQs; their claims stay. How many were, as for `part`."""
+    return _REMOVE.change(connection, {"ids": ids, "holding": holding})
 
 
 def remove_of_lease(connection: Connection, lease_id: int) -> None:

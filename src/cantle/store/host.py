@@ -147,14 +147,14 @@ def lock_of_providers(connection: Connection, rp_uuids: Sequence[str]) -> None:
     _RAISE_OF_PROVIDERS.change(connection, {"rp_uuids": rp_uuids})
 
 
-def lock_of_arqs(connection: Connection, uuids: Sequence[str]) -> None:
-    """The same for the hosts on which these ARQs hold a unit."""
-    _RAISE_OF_ARQS.change(connection, {"uuids": uuids})
+def lock_of_arqs(connection: Connection, uuids: Sequence[str]) -> int:
+    """The same for the hosts on which these ARQs hold a unit; how many that are."""
+    return _RAISE_OF_ARQS.change(connection, {"uuids": uuids})
 
 
-def lock_of_instance(connection: Connection, instance: str) -> None:
-    """The same for the hosts on which this instance's ARQs hold a unit."""
-    _RAISE_OF_INSTANCE.change(connection, {"instance": instance})
+def lock_of_instance(connection: Connection, instance: str) -> int:
+    """The same for the hosts on which this instance's ARQs hold a unit; how many that are."""
+    return _RAISE_OF_INSTANCE.change(connection, {"instance": instance})
 
 
 def lock(connection: Connection, host_ids: Sequence[int]) -> None:

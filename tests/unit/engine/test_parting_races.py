@@ -1,0 +1,100 @@
+"""Somebody binds a request at the very moment at which another lets go of it: Nova gave up waiting for its PATCH, say, and deletes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from sqlalchemy import event
+from tests.databases import KINDS, database, server_url
+from tests.unit.engine.cloud import ALICE, NOVA_FOR_ALICE, Host, capacity_of, make_profile, t4
+
+from cantle.engine.arq import create_arqs, delete_arqs, get_arq
+from cantle.engine.bind import Bind, Unbind, bind, unbind
+from cantle.engine.work import current_work
+from cantle.model.arq import ArqState
+from cantle.store.database import Database
+
+#: On SQLite one writer waits for the other, so nothing comes between.
+SERVERS = [kind for kind in KINDS if kind != "sqlite"]
+
+
+@pytest.fixture(params=SERVERS)
+def servers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Database, Database]]:
+    """Two servers on one database, which know nothing of each other."""
+    with database(request.param, tmp_path) as first:
+        second = Database.open(server_url(request.param))
+        yield first, second
+        second.close()
+
+
+@contextmanager
+def just_before(db: Database, words: str, happen: Callable[[], object]) -> Iterator[list[str]]:
+    """Once, before this server sends a writing statement that begins so, something else happens. What it came before."""
+    came: list[str] = []
+
+    def look(_connection: object, _cursor: object, statement: str, *_rest: Any) -> None:
+        if not came and statement.startswith(words):
+            came.append(statement)
+            happen()
+
+    event.listen(db._writer, "before_cursor_execute", look)
+    try:
+        yield came
+    finally:
+        event.remove(db._writer, "before_cursor_execute", look)
+
+
+@pytest.mark.parametrize("moment", ["SELECT arqs.id", "DELETE FROM arqs"])
+def test_a_request_that_is_bound_while_it_is_deleted_gives_its_unit_back(
+    servers: tuple[Database, Database], moment: str
+) -> None:
+    here, there = servers
+    host, arq, one = _free(here)
+    told: list[int] = []
+    with just_before(here, moment, lambda: told.append(_bind(there, one))) as came:
+        delete_arqs(here, NOVA_FOR_ALICE, [arq])
+    assert came
+    _comes_back(here, host, told[0])
+
+
+@pytest.mark.parametrize("moment", ["SELECT arqs.id", "UPDATE arqs"])
+def test_a_request_that_is_bound_while_it_is_unbound_gives_its_unit_back(
+    servers: tuple[Database, Database], moment: str
+) -> None:
+    here, there = servers
+    host, arq, one = _free(here)
+    told: list[int] = []
+    with just_before(here, moment, lambda: told.append(_bind(there, one))) as came:
+        unbind(here, NOVA_FOR_ALICE, [Unbind(arq)])
+    assert came
+    assert get_arq(here, ALICE, arq).state is ArqState.UNBOUND
+    _comes_back(here, host, told[0])
+
+
+def _free(db: Database) -> tuple[Host, str, Bind]:
+    """A host of one unit, a request, and how it would be bound on that unit."""
+    host = Host(db)
+    host.report(t4(1))
+    make_profile(db)
+    (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
+    return host, arq.uuid, Bind(arq.uuid, "compute-1", capacity_of(db).rp_uuid, str(uuid4()))
+
+
+def _bind(db: Database, one: Bind) -> int:
+    """Bind it; the generation that the host is told of then."""
+    bind(db, NOVA_FOR_ALICE, [one])
+    return current_work(db, one.hostname).generation
+
+
+def _comes_back(db: Database, host: Host, told: int) -> None:
+    """The host is told something new: to take the unit back. When it has, the unit is free."""
+    work = current_work(db, host.name)
+    assert (len(work.wanted), len(work.unwanted)) == (0, 1)
+    assert work.generation > told
+    host.obey()
+    assert capacity_of(db).free == 1
