@@ -7,10 +7,10 @@ import click
 from cantle.cli.client import connect, segment
 from cantle.cli.output import output_options, print_rows
 
-COLUMNS = ("hostname", "device", "state", "project_id", "by", "workload", "instance_uuid", "since")
+COLUMNS = ("hostname", "device", "state", "project_id", "by", "workload", "guest", "instance_uuid", "since")
 WIDE = (
     *("hostname", "device", "model", "unit_uuid", "resource_class", "state", "reason", "project_id", "by", "since"),
-    *("workload", "instance_uuid", "arq_uuid", "lease_uuid", "expires_at"),
+    *("workload", "guest", "instance_uuid", "arq_uuid", "lease_uuid", "expires_at"),
 )
 PAST_COLUMNS = ("created_at", "action", "hostname", "device", "user_id", "owner_id", "lease_uuid", "facts")
 
@@ -23,7 +23,7 @@ def who(*, thing: str, past: bool, fmt: str, chosen: tuple[str, ...]) -> None:
     """Show who has THING, or what THING has.
 
     THING is the PCI address of a card, the uuid of a card, of a mediated device, of an instance, of a request or of a lease, or the name
-    of a guest or container as it was given with --workload.
+    of a guest or container as it was given with --workload or --attach.
 
     \b
     Examples:

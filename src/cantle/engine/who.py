@@ -19,8 +19,8 @@ LONGEST = 255
 def find(db: Database, who: Identity, text: str) -> Answer:
     """Who has a card or unit, or what an instance, lease or workload has. Nothing is no error: nobody has it.
 
-    :param text: PCI address or name of a parent, uuid of a device, unit (mediated device), request, instance or lease, or a workload
-        (name of a guest or container) as it was given with the lease.
+    :param text: PCI address or name of a parent, uuid of a device, unit (mediated device), request, instance or lease, a workload as
+        it was given with the lease, or a guest that Cantle put it into (``lxc:c1``, ``c1``).
     :raises BadRequest: ``bad-argument``.
     """
     if not 1 <= len(text) <= LONGEST or "\0" in text:
@@ -49,5 +49,6 @@ def _holding(row: Record) -> Holding:
         instance_uuid=row.instance_uuid,
         lease_uuid=row.lease_uuid,
         workload=row.workload or None,
+        guest=None if row.guest_kind is None else f"{row.guest_kind}:{row.guest_name}",
         expires_at=row.expires_at,
     )

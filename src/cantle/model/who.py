@@ -15,6 +15,7 @@ class Holding:
     :param state: ``lent``, or how far its host is with taking it back: ``releasing``, ``cleaning``, ``quarantined``.
     :param reason: why it is not back yet; who holds it.
     :param since: when it was claimed.
+    :param guest: that Cantle put it into: ``lxc:c1``.
     :param by: who asked for it.
     """
 
@@ -33,6 +34,7 @@ class Holding:
     instance_uuid: str | None
     lease_uuid: str | None
     workload: str | None
+    guest: str | None
     expires_at: dt.datetime | None
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, or_, select, union
+from sqlalchemy import BindParameter, Connection, bindparam, or_, select, union
 
+from cantle.model.attachment import GuestKind
 from cantle.model.audit import Record as AuditRecord
+from cantle.store.attachment_table import attachments
 from cantle.store.audit import record
 from cantle.store.audit_table import audit_records as log
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
@@ -15,8 +17,8 @@ from cantle.store.types import Record
 #: Past records shown.
 PAST = 20
 
-_TEXT = bindparam("text")
-_UUID = bindparam("uuid")
+_TEXT: BindParameter[str] = bindparam("text")
+_UUID: BindParameter[str] = bindparam("uuid")
 
 #: Each by an index of its own.
 _FOUND = union(
@@ -33,6 +35,9 @@ _FOUND = union(
     select(claims.c.id)
     .join(leases, leases.c.id == claims.c.lease_id)
     .where(or_(leases.c.uuid == _UUID, leases.c.workload == _TEXT)),
+    select(claims.c.id)
+    .join(attachments, attachments.c.lease_id == claims.c.lease_id)
+    .where(attachments.c.name == bindparam("guest"), attachments.c.kind.in_(bindparam("kinds", expanding=True))),
 )
 
 _HOLDINGS = (
@@ -55,6 +60,8 @@ _HOLDINGS = (
         leases.c.uuid.label("lease_uuid"),
         leases.c.workload,
         leases.c.expires_at,
+        attachments.c.kind.label("guest_kind"),
+        attachments.c.name.label("guest_name"),
     )
     .select_from(
         claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
@@ -63,6 +70,7 @@ _HOLDINGS = (
         .join(hosts, hosts.c.id == claims.c.host_id)
         .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
         .outerjoin(leases, leases.c.id == claims.c.lease_id)
+        .outerjoin(attachments, attachments.c.lease_id == claims.c.lease_id)
     )
     .where(claims.c.id.in_(_FOUND))
     .order_by(hosts.c.hostname, devices.c.address, claims.c.id)
@@ -87,11 +95,14 @@ _PAST = (
 def holdings(connection: Connection, text: str, uuid: str, project: str | None) -> Sequence[Record]:
     """Units that are lent or still being taken back, with everything they belong to.
 
-    :param text: an address or a workload; ``uuid``: the same as a uuid in our spelling, "" for what is none.
+    :param text: an address, a workload, or a guest with or without its kind (``lxc:c1``); ``uuid``: the same as a uuid in our spelling, ""
+        for what is none.
     :param project: of this one only; None: of all.
     """
     query = _HOLDINGS if project is None else _HOLDINGS.where(claims.c.project_id == project)
-    return connection.execute(query, {"text": text, "uuid": uuid}).all()
+    kind, _, guest = text.rpartition(":")
+    kinds = [kind] if kind else sorted(GuestKind)
+    return connection.execute(query, {"text": text, "uuid": uuid, "guest": guest, "kinds": kinds}).all()
 
 
 def past(connection: Connection, text: str, uuid: str, project: str | None) -> list[AuditRecord]:

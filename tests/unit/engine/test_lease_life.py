@@ -27,6 +27,7 @@ from cantle.engine.who import find
 from cantle.engine.work import current_work
 from cantle.errors import BadRequest, CantleError, Conflict, NotFound
 from cantle.keeper import expiry, housekeeping
+from cantle.model.attachment import Attachment
 from cantle.model.audit import Thing
 from cantle.model.lease import LeaseState, OnExpiry
 from cantle.model.quota import Quota
@@ -351,6 +352,12 @@ def test_who_answers_in_both_directions_with_few_statements(db: Database, host: 
         assert len(sent) <= 5
     (one,) = find(db, ALICE, "my-container").now
     assert (one.device, one.unit_uuid, one.by, one.state) == ("0000:af:00.0", unit.uuid, "alice", "lent")
+    into = create_lease(db, ALICE, profile_name="slice", attachment=Attachment.parse("lxc:c1"))
+    for question in ("c1", "lxc:c1"):
+        with db.statements() as sent:
+            (held,) = find(db, ALICE, question).now
+        assert (held.lease_uuid, held.guest, len(sent)) == (into.uuid, "lxc:c1", 2)
+    assert find(db, ALICE, "libvirt:c1").now == ()
     assert find(db, BOB, "0000:af:00.0").now == ()
     release_lease(db, ALICE, lease.uuid)
     says(db, host, Outcome.FAILED, "device-held")

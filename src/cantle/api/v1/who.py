@@ -29,6 +29,7 @@ class Unit(msgspec.Struct, frozen=True):
     instance_uuid: str | None
     lease_uuid: str | None
     workload: str | None
+    guest: str | None
     expires_at: str | None
 
 
@@ -62,5 +63,6 @@ def _unit(one: Holding) -> Unit:
         instance_uuid=one.instance_uuid,
         lease_uuid=one.lease_uuid,
         workload=one.workload,
+        guest=one.guest,
         expires_at=stamp(one.expires_at),
     )
