@@ -65,8 +65,8 @@ def nova_host(db: Database) -> Host:
     return other
 
 
-def actions(db: Database, **where: str) -> list[str]:
-    return [one.action for one in list_records(db, **where)]
+def actions(db: Database, lease_uuid: str | None = None) -> list[str]:
+    return [one.action for one in list_records(db, lease_uuid=lease_uuid)]
 
 
 def says(db: Database, host: Host, outcome: Outcome, code: str | None = None, cleaning: Cleaning | None = None) -> None:
