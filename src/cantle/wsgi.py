@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from oslo_config import cfg
 
 from cantle.api import admission, logs
-from cantle.api.app import agents_app, public_app
+from cantle.api.app import agents_app, public_app, warn_of_shared_token
 from cantle.api.frame import Frame, WsgiApp
 from cantle.conf import api, files, keeper
 from cantle.errors import CantleError, Unavailable
@@ -108,6 +108,7 @@ def make_public(conf: cfg.ConfigOpts) -> tuple[WsgiApp, Database]:
 def make_agents(conf: cfg.ConfigOpts) -> tuple[WsgiApp, Database]:
     """The agents' application, and its database."""
     settings = api.agents_settings(conf)
+    warn_of_shared_token(settings)
     database = _database(conf)
     return agents_app(database, settings), database
 

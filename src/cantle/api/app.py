@@ -75,5 +75,14 @@ def agents_app(db: Database, settings: Settings) -> WsgiApp:
     return Frame(dispatch.build(routes.AGENT_ROUTES, site), admit)
 
 
+def warn_of_shared_token(settings: Settings) -> None:
+    """Say in the log that one secret is good for every host, if a configuration has one: whoever has it may speak for any of them."""
+    if settings.agents_token is not None:
+        _log.warning(
+            "[agents] token is set: whoever has it may speak for any host, and one host that is broken into is all of them. Give each "
+            "host a token of its own (cantle host invite, then cantle agent join there) and take the option out."
+        )
+
+
 def _this_machine(settings: Settings) -> admission.Admit:
     return admission.this_machine(allow_remote=settings.allow_remote, allowed_hosts=settings.allowed_hosts)

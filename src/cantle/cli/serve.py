@@ -23,7 +23,7 @@ import click
 from cantle import errors
 from cantle.agent.agent import Agent
 from cantle.api import logs
-from cantle.api.app import agents_app, public_app
+from cantle.api.app import agents_app, public_app, warn_of_shared_token
 from cantle.api.settings import Auth, Settings
 from cantle.cli.config import refuse as refuse_configuration
 from cantle.cli.listen import Address, HttpServer
@@ -255,6 +255,7 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     parts.start("agents' listener", lambda: inner.serve(agents_app(database, inner_settings)))
     if outer is not None and plan.reach.agents is not None:
         of_others = dataclasses.replace(plan.agents_settings, open_to_agents=False, agents_ca=_authority(plan))
+        warn_of_shared_token(of_others)
         parts.start("other agents' listener", lambda: outer.serve(agents_app(database, of_others)))
         url_of_agents = settings.agents_url or agents_url(outer.url, plan.reach.agents)
         settings = dataclasses.replace(settings, agents_url=url_of_agents, agents_ca=_authority(plan))

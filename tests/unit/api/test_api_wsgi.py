@@ -72,6 +72,15 @@ def test_agents_are_answered_as_configured(config: Path) -> None:
     assert ask(config, "agents", "/v1/hosts/h1/work")[0] == [[401, "agent-token-missing", "req-"]]
 
 
+def test_one_secret_for_every_host_is_warned_of_and_not_written_to_the_log(config: Path) -> None:
+    _, log = ask(config, "agents", "/readyz")
+    assert "any host" not in log
+    config.write_text(config.read_text() + "[agents]\ntoken = s3cret\n")
+    _, log = ask(config, "agents", "/readyz")
+    assert "[agents] token is set: whoever has it may speak for any host" in log
+    assert "s3cret" not in log
+
+
 def test_a_directory_of_files_overrides_the_file(config: Path) -> None:
     directory = config.parent / "cantle.conf.d"
     directory.mkdir()

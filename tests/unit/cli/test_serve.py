@@ -170,6 +170,15 @@ def test_the_agents_listener_wants_its_secret(server: Serving) -> None:
     assert done.code in (ExitCode.FORBIDDEN, ExitCode.NOT_FOUND)
 
 
+def test_one_secret_for_agents_of_all_hosts_is_warned_of_where_others_are_answered(tmp_path: Path) -> None:
+    config = tmp_path / "agents.conf"
+    config.write_text("[agents]\ntoken = s3cret\n")
+    with serving(tmp_path, "--config-file", str(config), "--agents-listen", "127.0.0.1:0"):
+        log = (tmp_path / "serve.log").read_text()
+    assert "[agents] token is set: whoever has it may speak for any host" in log
+    assert "s3cret" not in log
+
+
 def test_with_tokens_the_first_administrators_is_in_a_file_for_this_user_and_every_call_needs_one(
     tmp_path: Path,
 ) -> None:
