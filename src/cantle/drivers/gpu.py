@@ -7,6 +7,9 @@ still has the types it would offer.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import msgspec
 
 from cantle.drivers import cards, slices
 from cantle.drivers.driver import HostView
@@ -28,13 +31,15 @@ class GpuDriver:
     """Each GPU is one device with at most one deployable. Its virtual functions are parts of it and never count as cards.
 
     Subclasses say whose GPUs: ``vendor`` is the PCI vendor id; ``native`` names the kernel drivers under which a card offers its mediated
-    types, the usual one first; ``type_words`` are the words before the dash of those types' ids.
+    types, the usual one first; ``type_words`` are the words before the dash of those types' ids; ``slice_labels`` are
+    labels of a card that is cut.
     """
 
     name: str
     vendor: str
     native: tuple[str, ...]
     type_words: frozenset[str] = frozenset()
+    slice_labels: Mapping[str, str] = MappingProxyType({})
 
     def discover(self, host: HostView) -> Sequence[DeviceReport]:
         """See :class:`cantle.drivers.driver.Driver`."""
@@ -121,7 +126,7 @@ class GpuDriver:
                 f"its types are offered by {' or '.join(self.native)} alone"
             )
         capabilities, types = self._could_be(host, function, parent.offered)
-        return cards.report(
+        found = cards.report(
             host,
             function,
             Mode.MDEV,
@@ -131,6 +136,7 @@ class GpuDriver:
             deployables=cut.deployables,
             mdev_types=types,
         )
+        return msgspec.structs.replace(found, labels=dict(self.slice_labels))
 
     def _unreadable(self, host: HostView, function: PciFunction, error: CantleError) -> DeviceReport:
         """A card that could not be looked at: nothing of it is lent anew, and what it could be is as last known."""

@@ -24,12 +24,13 @@ WITHHELD = "no [pci] device_spec matches it, so it is not given to guests"
 def labelled(
     labelling: Labelling, hostname: str, functions: Sequence[PciFunction], device: DeviceReport
 ) -> DeviceReport:
-    """A device's report with its labels. One that is given to guests as it is, and that a whitelist does not name, offers nothing.
+    """A device's report with its labels; configuration goes before what its driver says. One that is given to guests as it is, and that a
+    whitelist does not name, offers nothing.
 
     :param functions: the host's PCI functions, for the physical function of a virtual one.
     """
     candidate = _candidate(device, {str(one.address): one for one in functions})
-    labels = labelling.of(hostname, device.model, candidate)
+    labels = device.labels | labelling.of(hostname, device.model, candidate)
     whole = any(handle.attach_type is AttachType.PCI for one in device.deployables for handle in one.handles)
     if labelling.whitelist.specs and whole:
         spec = labelling.whitelist.of(candidate)

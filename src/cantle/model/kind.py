@@ -19,6 +19,9 @@ from cantle.model.request import RequestGroup, words
 #: A label with this name ties the cards of a host that have the same value: they are lent together or not at all.
 UNIT_LABEL = "unit"
 
+#: So many units of one card go to one guest at most. A driver says it where the maker's refuses more; configuration goes before.
+PER_GUEST_LABEL = "units_per_guest"
+
 #: Namespaces of traits that are taken as they are; others are made custom ones.
 _KNOWN_TRAITS = ("CUSTOM_", "HW_", "OWNER_", "COMPUTE_", "MISC_", "STORAGE_")
 
@@ -62,6 +65,12 @@ class Kind:
     def sliced(self) -> bool:
         """Whether units are parts of a card: taking one leaves others."""
         return self.mode != Mode.PASSTHROUGH
+
+    @property
+    def per_guest(self) -> int | None:
+        """How many units of one card a guest may have; None for as many as there are."""
+        text = self.labels.get(PER_GUEST_LABEL, "")
+        return int(text) if text.isdecimal() and int(text) > 0 else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 from cantle.model.device_spec import Candidate, DeviceSpec, Whitelist
 from cantle.model.device_spec import parse as parse_specs
 from cantle.model.json_option import Entry, decode
+from cantle.model.kind import PER_GUEST_LABEL
 
 CARD, HOST = "[labels] card", "[labels] host"
 CODE = "bad-label"
@@ -94,4 +95,6 @@ def _pattern(entry: Entry, option: str, key: str, value: object) -> str:
 def _value(entry: Entry, option: str, key: str, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)) or not 1 <= len(str(value)) <= 255:
         raise entry.refused(CODE, option, f"the label {key} is {value!r}; give a text or a number.")
+    if key == PER_GUEST_LABEL and not (str(value).isdecimal() and int(value) > 0):
+        raise entry.refused(CODE, option, f"the label {key} is {value!r}; give a whole number of at least 1.")
     return str(value)

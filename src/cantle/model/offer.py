@@ -29,3 +29,9 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     def unit(self) -> str | None:
         """Name of the unit of cards it belongs to, on its host; None for a card by itself."""
         return self.kind.labels.get(UNIT_LABEL)
+
+    @property
+    def room(self) -> int:
+        """How many of its free units one guest may have."""
+        limit = self.kind.per_guest
+        return self.free if limit is None else min(self.free, limit)

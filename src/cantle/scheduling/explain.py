@@ -18,6 +18,8 @@ from cantle.scheduling.fit import fit, usable
 EXAMPLES = 3
 NAMED = 100
 
+PER_GUEST_MEND = "make a lease for each guest, or raise its label units_per_guest"
+
 #: What is done about a card that is out of service, by code.
 MENDS = {
     "in-maintenance": "cantle device enable",
@@ -53,6 +55,9 @@ def of_card(
     needed = group.units if group.together else 1
     if offer.free < needed:
         return _too_few(offer, needed)
+    if offer.room < needed:
+        what = f"gives one guest {offer.room} of its units at most, {needed} of one card wanted"
+        return Why("too-few-per-guest", what, PER_GUEST_MEND)
     if offer.unit is not None and offer.unit in broken:
         what = f"belongs to the unit {offer.unit!r}, of which another card is not free"
         return Why("unit-not-whole", what, "wait for the other cards of the unit")
@@ -126,6 +131,10 @@ def _of_group(group: RequestGroup, right: Sequence[Offer]) -> Why | None:
     free = sum(offer.free for offer in right)
     if free < group.units:
         return Why("too-few-together", f"has {free} for {group.name}, {group.units} wanted", "ask for fewer")
+    room = sum(offer.room for offer in right)
+    if room < group.units:
+        what = f"gives one guest {room} for {group.name} at most, of {len(right)} different cards, {group.units} wanted"
+        return Why("too-few-per-guest", what, PER_GUEST_MEND)
     if group.apart and len(right) < group.units:
         what = f"has {len(right)} different cards for {group.name}, {group.units} wanted, each of another card"
         return Why("too-few-apart", what, "ask for fewer, or let them share a card")

@@ -154,7 +154,7 @@ def _taken(
 def _search(wanted: Sequence[Ask], suitable: Sequence[tuple[bool, ...]], ranked: Sequence[Offer]) -> list[int] | None:
     hardest = sorted(range(len(wanted)), key=lambda number: (-wanted[number].amount, sum(suitable[number]), number))
     search = _Search([wanted[number] for number in hardest], [suitable[number] for number in hardest])
-    found = search.place(0, [offer.free for offer in ranked], [frozenset()] * len(ranked))
+    found = search.place(0, [offer.room for offer in ranked], [frozenset()] * len(ranked))
     return None if found is None else [index for _, index in sorted(zip(hardest, found, strict=True))]
 
 

@@ -27,6 +27,9 @@ mdev_class = screen
 device_addresses = mdpy
 mdev_class = CUSTOM_PICTURE
 max_instances = 2
+
+[labels]
+card = {{"vendor_id": "10de", "units_per_guest": "8"}}
 """
 
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 
+import msgspec
+import pytest
+
 from cantle.drivers.label import WITHHELD, labelled
+from cantle.errors import BadConfig
 from cantle.model import device_spec
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import DeviceType, Health, Mode
@@ -72,3 +76,17 @@ def test_the_whitelist_is_of_what_is_given_to_guests_as_it_is_and_not_of_slices(
         deployables=(DeployableReport("h_mtty", "mdev", "CUSTOM_MTTY", (), (HandleReport("0", AttachType.MDEV, {}),)),),
     )
     assert labelled(labelling({"vendor_id": "8086"}), "h", FUNCTIONS, sliced) == sliced
+
+
+def test_what_configuration_says_goes_before_what_the_driver_says() -> None:
+    device = msgspec.structs.replace(WHOLE, labels={"units_per_guest": "1", "other": "x"})
+    assert labelled(labelling(), "h", FUNCTIONS, device).labels == device.labels
+    said = labelling(cards=({"model": "A100", "units_per_guest": "4"},))
+    assert labelled(said, "h", FUNCTIONS, device).labels == {"units_per_guest": "4", "other": "x"}
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
+def test_a_limit_per_guest_that_is_no_number_is_refused(value: str) -> None:
+    with pytest.raises(BadConfig, match="units_per_guest") as caught:
+        labelling(cards=({"model": "A100", "units_per_guest": value},))
+    assert caught.value.code == "bad-label"

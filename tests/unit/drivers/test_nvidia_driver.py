@@ -344,3 +344,11 @@ def test_whatever_is_lent_and_whatever_others_take_names_are_distinct_and_the_le
     found = marks(devices(root, NvidiaDriver(), SEED, *ours)[T4])
     assert len(found) == len(set(found)) == 8 - foreign
     assert {f"nvidia-223_{number}" for number in lent} <= set(found)
+
+
+def test_of_a_card_that_is_cut_a_guest_gets_one_slice_and_of_whole_ones_as_many_as_it_likes(
+    t4: simulate.SimulatedRoot,
+) -> None:
+    found = devices(t4, NvidiaDriver())
+    assert found[T4].labels == {"units_per_guest": "1"}
+    assert found[M40].labels == {}

@@ -97,7 +97,7 @@ offers = st.builds(
     st.integers(0, 9),
     resource_class=st.sampled_from(["VGPU", "PGPU"]),
     traits=some_traits,
-    labels=st.sampled_from([{}, {}, {"arch": "fermi"}, {"unit": "a"}]),
+    labels=st.sampled_from([{}, {}, {"arch": "fermi"}, {"unit": "a"}, {"units_per_guest": "1"}]),
     used=st.integers(0, 2),
     free=st.integers(0, 3),
     node=st.sampled_from([0, 1, None]),

@@ -18,6 +18,7 @@ from cantle.model.numa import NumaPolicy, allows
 from cantle.model.offer import Offer
 from cantle.model.request import Packing, Request, of_profile
 from cantle.scheduling.choose import choose
+from cantle.scheduling.count import how_many
 from cantle.scheduling.fit import asks, fit, usable
 
 
@@ -35,7 +36,7 @@ def sound(request: Request, taken: list[tuple[int, Offer, int]]) -> bool:
     used: Counter[int] = Counter()
     for _, one, amount in taken:
         used[one.deployable_id] += amount
-    if any(used[one.deployable_id] > one.free or one.out_of_service is not None for _, one, _ in taken):
+    if any(used[one.deployable_id] > one.room or one.out_of_service is not None for _, one, _ in taken):
         return False
     if any(mismatch(request.groups[at], one.kind) is not None for at, one, _ in taken):
         return False
@@ -245,3 +246,15 @@ def test_several_classes_of_one_card_are_more_than_a_card_has() -> None:
         is None
     )
     assert group(2).units == 2
+
+
+def test_a_guest_gets_one_unit_of_a_card_unless_its_type_allows_more() -> None:
+    one, two = (offer(number, free=4, labels={"units_per_guest": "1"}) for number in (1, 2))
+    several = offer(3, free=4, labels={"units_per_guest": "2"})
+    pair, apart = {"resources:VGPU": "2"}, {"resources:VGPU": "1"}
+    assert fit(profile(pair), [one, two]) is None
+    assert fit(profile(apart, apart, apart), [one, two]) is None
+    assert [taken.offer for taken in fit(profile(apart, apart), [one, two]) or ()] == [one, two]
+    assert [taken.offer for taken in fit(profile(pair), [one, several]) or ()] == [several]
+    assert fit(profile(apart).times(3), [several]) is None
+    assert how_many(profile(apart), [one]) == 4, "each for another guest"

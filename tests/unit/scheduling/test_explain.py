@@ -47,6 +47,8 @@ def mended(why: Why, each: RequestGroup, one: Offer, there: list[Offer]) -> tupl
             one = changed(one, out_of_service=None)
         case "all-lent" | "offers-nothing" | "too-few-free":
             one = changed(one, free=amount, used=0)
+        case "too-few-per-guest":
+            one = changed(one, kind=replace(one.kind, labels={**labels, "units_per_guest": str(amount)}))
         case "unit-not-whole":
             there = [changed(other, out_of_service=None, used=0, free=max(1, other.free)) for other in there]
             one = changed(one, used=0)
@@ -127,6 +129,7 @@ def test_reasons_are_grouped_counted_and_come_with_examples_and_a_mend() -> None
         (Request((group(1), group(1)), isolate=True), [offer(1, free=9)], "not-isolated"),
         (Request((group(2), group(2))), [offer(1, free=3), offer(2)], "not-together"),
         (Request((group(1), group(1))), [offer(1)], "too-few-together"),
+        (Request((group(1), group(1))), [offer(1, free=9, labels={"units_per_guest": "1"})], "too-few-per-guest"),
         (
             Request((group(2, together=False, numa=NumaPolicy.REQUIRED),)),
             [offer(1, node=0), offer(2, node=1)],
@@ -173,3 +176,14 @@ def test_a_reason_of_several_cards_is_said_of_several() -> None:
     assert explained(Request((group(1),)), there).summary == (
         "1 VGPU: 2 cards: are lent completely; 2 cards: are passthrough and offer PGPU, not VGPU"
     )
+
+
+def test_a_card_that_gives_one_guest_fewer_than_it_has_free_says_so() -> None:
+    there = [offer(1, free=4, labels={"units_per_guest": "1"})]
+    (view,) = explained(Request((group(2),)), there).groups
+    (reason,) = view.reasons
+    assert (reason.code, reason.what) == (
+        "too-few-per-guest",
+        "gives one guest 1 of its units at most, 2 of one card wanted",
+    )
+    assert "units_per_guest" in reason.mend
