@@ -8,6 +8,7 @@ import msgspec
 
 from cantle.drivers.driver import HostView
 from cantle.drivers.slices import deployable_report
+from cantle.kernel import serial
 from cantle.kernel import unit as units
 from cantle.model import classify
 from cantle.model.attach_handle import AttachType
@@ -70,6 +71,7 @@ def report(
             "subsystem_vendor": function.subsystem_vendor,
             "subsystem_device": function.subsystem_device,
             "revision": function.revision,
+            **serial.own(host.root, function.address),
         },
         deployables=deployables,
         mdev_types={parent: dict(offered) for parent, offered in (mdev_types or {}).items()},

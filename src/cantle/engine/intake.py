@@ -170,7 +170,8 @@ class _Intake:
         seen = {device.address: device for device in usable}
         for address, row in standing.items():
             if address in seen:
-                values = columns.device_values(seen[address])
+                told = swap.remembered(row, seen[address])
+                values = columns.device_values(seen[address]) | {"vendor_board_info": told}
             elif address in distrusted:
                 values = columns.row_values(row) | {
                     "health": Health.FAILED,

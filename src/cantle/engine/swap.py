@@ -27,6 +27,13 @@ def is_another(row: Record, device: DeviceReport) -> bool:
     return any(known.get(name) and told.get(name) and known[name] != told[name] for name in _OWN)
 
 
+def remembered(row: Record, device: DeviceReport) -> dict[str, str]:
+    """``vendor_board_info`` of a card, with the serial number and uuids that it said of itself before and cannot say now: on vfio-pci it
+    has no driver that would tell them, and asleep it is not asked."""
+    before = {name: text for name, text in row.vendor_board_info.items() if name in _OWN}
+    return {**before, **device.vendor_board_info}
+
+
 def make_room(
     connection: Connection, standing: Standing, usable: Sequence[DeviceReport]
 ) -> tuple[dict[str, str], list[Problem]]:

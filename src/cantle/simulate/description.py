@@ -77,6 +77,8 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     :param power_state: ``D0``, or ``D3cold`` for one that sleeps.
     :param resets: the methods by which it can be reset, best first; none for one that cannot be.
     :param config: the first bytes of its configuration space in hex; ``ffffffff`` for one that fell off the bus.
+    :param serial: 16 hex digits that are this very card's: its Device Serial Number (in the place of ``config``), and what its driver
+        says of it.
     """
 
     address: str
@@ -97,6 +99,7 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     power_state: str = "D0"
     resets: tuple[str, ...] = ("flr", "bus")
     config: str | None = None
+    serial: str | None = None
 
 
 class Parent(_Part, frozen=True):
@@ -223,6 +226,7 @@ def _check_function(function: Function, source: str) -> str:
     _require(re.compile(r"[0-9a-f]{2}"), function.revision, f"{where}: revision", source)
     _require(re.compile(r"D[0-3](hot|cold)?"), function.power_state, f"{where}: power_state", source)
     _require(re.compile(r"([0-9a-f]{2})*"), function.config or "", f"{where}: config", source)
+    _require(re.compile(r"([0-9a-f]{16})?"), function.serial or "", f"{where}: serial", source)
     for driver in (*function.drivers, *filter(None, [function.driver])):
         _require(_FILE_NAME, driver, f"{where}: driver", source)
     if function.mdev is not None:

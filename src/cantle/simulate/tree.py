@@ -204,7 +204,9 @@ def lay_function(tree: Tree, described: Description, function: Function) -> None
     if function.resets:
         tree.put(f"{device}/reset", "", 0o200)
         tree.put(f"{device}/reset_method", " ".join(function.resets), 0o644)
-    if function.config is not None:
+    if function.serial is not None:
+        tree.put_bytes(f"{device}/config", node.space_with_serial(function, function.serial))
+    elif function.config is not None:
         tree.put_bytes(f"{device}/config", bytes.fromhex(function.config))
     for number, one in enumerate(enabled):
         tree.link(f"{device}/virtfn{number}", function_path(described, one))
