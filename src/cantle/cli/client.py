@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import re
 import ssl
 import time
 import uuid
@@ -20,6 +21,7 @@ import click
 
 from cantle import __version__, errors
 from cantle.cli import credentials
+from cantle.cli.failure import failure
 from cantle.cli.progress import Progress
 
 DEFAULT_URL = "http://127.0.0.1:6666"
@@ -30,21 +32,8 @@ CODE_HEADER = "X-Cantle-Error-Code"
 #: Seconds a request may take. A waiting request gets its wait on top.
 TIMEOUT = 30.0
 
-_BY_STATUS: dict[int, type[errors.CantleError]] = {
-    400: errors.BadRequest,
-    401: errors.Unauthorized,
-    403: errors.Forbidden,
-    404: errors.NotFound,
-    406: errors.NotAcceptable,
-    409: errors.Conflict,
-    412: errors.PreconditionFailed,
-    422: errors.Unprocessable,
-    423: errors.Locked,
-    428: errors.PreconditionRequired,
-    502: errors.Unavailable,
-    503: errors.Unavailable,
-    504: errors.Unavailable,
-}
+#: What no address has in it as it stands.
+_UNFIT = re.compile(r"[\s\x00-\x1f\x7f]")
 
 
 class Client:
@@ -71,7 +60,8 @@ class Client:
             port = parts.port
         except ValueError as error:
             raise _bad_url(url) from error
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        host = parts.hostname or ""
+        if parts.scheme not in ("http", "https") or not _is_hostname(host) or not _is_path(parts.path):
             raise _bad_url(url)
         self.url = url.rstrip("/")
         self._prefix = parts.path.rstrip("/")
@@ -79,15 +69,15 @@ class Client:
         self._proof = proof or (lambda: {} if token is None else {"Authorization": f"Bearer {token}"})
         if parts.scheme == "https":
             self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.hostname, port, timeout=TIMEOUT, context=_trust(ca_file)
+                host, port, timeout=TIMEOUT, context=_trust(ca_file)
             )
         else:
-            self._connection = http.client.HTTPConnection(parts.hostname, port, timeout=TIMEOUT)
+            self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
 
     def get(self, path: str, query: Mapping[str, object] | None = None, *, wait: float = 0) -> Any:
         """The answer's JSON. ``query`` values of None are left out. ``wait`` is how long the server was asked to wait (seconds)."""
         asked = {key: value for key, value in (query or {}).items() if value is not None}
-        return self._request("GET", path + (f"?{urlencode(asked)}" if asked else ""), wait=wait)
+        return self._request("GET", path + _query(asked), wait=wait)
 
     def pages(self, path: str, name: str, query: Mapping[str, object] | None = None) -> Iterator[dict[str, Any]]:
         """The items of a collection of ours, page after page as they are used.
@@ -95,7 +85,7 @@ class Client:
         :param name: of the list in an answer: ``devices``.
         """
         asked = {key: value for key, value in (query or {}).items() if value is not None}
-        following: str | None = urlencode(asked)
+        following: str | None = _query(asked)[1:]
         while following is not None:
             answer = self._request("GET", path + (f"?{following}" if following else ""))
             yield from answer[name]
@@ -118,9 +108,7 @@ class Client:
             headers["Last-Event-ID"] = last_event_id
         try:
             self._set_timeout(silence)
-            self._connection.request(
-                "GET", self._prefix + path + (f"?{urlencode(asked)}" if asked else ""), headers=headers
-            )
+            self._connection.request("GET", self._prefix + path + _query(asked), headers=headers)
             response = self._connection.getresponse()
             if response.status >= 400:
                 raise failure(response.status, response.read(), response.getheader(CODE_HEADER))
@@ -169,7 +157,7 @@ class Client:
             **self._proof(),
             **(extra or {}),
         }
-        content = None if body is None else json.dumps(body).encode()
+        content = None if body is None else _text(json.dumps(body, ensure_ascii=False)).encode()
         if content is not None:
             headers["Content-Type"] = "application/json"
         started = time.monotonic()
@@ -210,6 +198,13 @@ class Client:
         if isinstance(error, TimeoutError):
             return errors.Unavailable(
                 "server-timeout", f"{self.url} did not answer within {self._connection.timeout:.0f} s.", url=self.url
+            )
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return errors.Unavailable(
+                "server-not-trusted",
+                f"Nobody we trust vouches for the server at {self.url}: {error.verify_message}. Name its authority with --ca-file or "
+                "CANTLE_CA_FILE, and the server as its certificate does.",
+                url=self.url,
             )
         why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
         return errors.Unavailable(
@@ -260,37 +255,34 @@ def segment(text: str) -> str:
         raise click.UsageError("The name or uuid is empty.")
     if "/" in text:
         raise errors.NotFound("no-such-name", f"There is nothing named {text!r}: no name or uuid has a slash in it.")
-    return quote(text, safe="")
+    return quote(_text(text), safe="")
 
 
-def failure(status: int, body: bytes, code: str | None = None) -> errors.CantleError:
-    """The error that an answer with this HTTP status and body stands for.
+def _query(asked: Mapping[str, object]) -> str:
+    """The arguments behind their question mark; nothing for none."""
+    return "?" + urlencode({key: _text(str(value)) for key, value in asked.items()}) if asked else ""
 
-    :param code: the stable code, where the answer's header had one; ``http-<status>`` where nothing says it.
+
+def _text(text: str) -> str:
+    """The same text. Python hands on the bytes of a command line that are no UTF-8 as halves of surrogate pairs: no server takes those.
+
+    :raises click.UsageError: it has some.
     """
-    stated, message = _read_failure(body)
-    kind = _BY_STATUS.get(status, errors.CantleError if status >= 500 else errors.BadRequest)
-    phrase = http.client.responses.get(status, "")
-    return kind(code or stated or f"http-{status}", message or f"The server answered {status} {phrase}.")
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        raise click.UsageError(f"{text!a} is not text in UTF-8.")
+    return text
 
 
-def _read_failure(body: bytes) -> tuple[str, str]:
-    """Code and message of an error body, "" for what it does not say."""
-    document = _object(body)
-    if "error_message" in document:  # accelerator API: the string holds JSON once more
-        inner = _object(document["error_message"])
-        return "", str(inner.get("faultstring") or "")
-    return str(document.get("code") or ""), str(document.get("detail") or document.get("title") or "")
-
-
-def _object(text: object) -> dict[str, Any]:
-    if not isinstance(text, (str, bytes)):
-        return {}
+def _is_hostname(name: str) -> bool:
+    """Whether a connection to it can be tried at all: Python's own failures with names that can not are of many kinds."""
     try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+        return not _UNFIT.search(name) and bool(name.encode("idna"))
+    except UnicodeError:
+        return False
+
+
+def _is_path(path: str) -> bool:
+    return path.isascii() and not _UNFIT.search(path)
 
 
 def _bad_url(url: str) -> errors.BadRequest:

@@ -100,7 +100,7 @@ def print_rows(
     out = out or sys.stdout
     left = iter(rows) if order is None else iter(_sorted(list(rows), order))
     if most is not None:
-        left = islice(left, most)
+        left = islice(left, min(most, sys.maxsize))
     first = list(islice(left, BLOCK))
     wanted = _columns(first, columns, fmt, wide, chosen)
     found = chain(first, left)

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from tests.unit.cli.answering import Answer, Request, answering
 
 from cantle import errors
-from cantle.cli.client import Client, failure, segment
+from cantle.cli.client import Client, segment
+from cantle.cli.failure import failure
+from cantle.cli.main import run
 
 
 @pytest.fixture
@@ -226,3 +228,36 @@ def test_one_client_uses_one_connection_for_all_its_requests(connect: Callable[.
         client.get("/v1/hosts")
         client.get("/v1/hosts")
     assert len(set(ports)) == 1
+
+
+@pytest.mark.parametrize(
+    "url", ["http://exa mple", "http://a..b", f"http://{'a' * 300}", "http://h/p q", "http://h/\xe4", "http://[::1"]
+)
+def test_an_address_that_cannot_be_one_is_a_mistake_not_a_fault_in_cantle(
+    url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["--url", url, "host", "list"]) == 2
+    assert "is no address of a server" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["device", "show", "\udcff"],
+        ["lease", "show", "\udcff"],
+        ["lease", "list", "--workload", "x\udcff"],
+        ["lease", "create", "small", "--workload", "x\udcff"],
+    ],
+)
+def test_bytes_that_are_no_utf_8_are_named_as_such_not_as_malformed_json_or_a_fault(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with answering(lambda _: Answer(500)) as url:
+        assert run(["--url", url, *words]) == 2
+    assert "is not text in UTF-8. [usage-error]" in capsys.readouterr().err
+
+
+def test_a_limit_beyond_all_numbers_prints_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with answering(lambda _: Answer(200, b'{"hosts": [{"hostname": "gpu1"}]}')) as url:
+        assert run(["--url", url, "host", "list", "--limit", "9" * 30, "-c", "hostname", "-o", "value"]) == 0
+    assert capsys.readouterr().out == "gpu1\n"

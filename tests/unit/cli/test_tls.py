@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 import trustme
 
+from cantle.cli.client import Client
 from cantle.cli.listen import Address, HttpServer
 from cantle.cli.tls import Tls
-from cantle.errors import BadConfig
+from cantle.errors import BadConfig, Unavailable
 
 
 def pair(ca: trustme.CA, place: Path) -> tuple[Path, Path]:
@@ -113,3 +114,15 @@ def test_what_cannot_be_used_is_told_at_the_start(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(BadConfig):
         Tls(cert, key, tmp_path / "empty")
+
+
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1"])
+def test_a_certificate_that_is_not_trusted_is_said_instead_of_that_no_server_answers(tmp_path: Path, name: str) -> None:
+    """Of an unknown authority, and of another name than the address has."""
+    ca = trustme.CA()
+    (ca if name == "127.0.0.1" else trustme.CA()).cert_pem.write_to_path(tmp_path / "ca.pem")
+    with answering(Tls(*pair(ca, tmp_path))) as server:
+        client = Client(f"https://{name}:{server.address.port}", ca_file=str(tmp_path / "ca.pem"))
+        with contextlib.closing(client), pytest.raises(Unavailable, match=r"vouches .* --ca-file") as caught:
+            client.get("/v1/hosts")
+    assert caught.value.code == "server-not-trusted"
