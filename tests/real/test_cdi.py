@@ -46,7 +46,8 @@ def test_podman_gives_a_lease_to_whom_it_is_named_for_and_to_nobody_when_it_is_o
     cdi.write(MACHINE, lease, name, [card.node])
     with_it = podman.run(script, f"{cdi.LEASE_KIND}={name}")
     assert (with_it.returncode, with_it.stdout) == (0, "opened\n"), with_it.stderr
-    assert podman.run(script).stdout == ""
+    without = podman.run(script)
+    assert (without.returncode, without.stdout) == (1, ""), without.stderr
     cdi.remove(MACHINE, lease)
     over = podman.run(script, f"{cdi.LEASE_KIND}={name}")
     assert over.returncode != 0
