@@ -13,6 +13,7 @@ import click
 
 from cantle.cli.exit_codes import ExitCode
 from cantle.cli.output import output_options, print_rows, safe
+from cantle.cli.placement_adopt import taken_rows
 from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import placement as conf_placement
@@ -20,12 +21,13 @@ from cantle.errors import BadConfig, CantleError, Conflict, NotFound
 from cantle.keeper import placement_adopt, placement_check, placement_diff
 from cantle.keeper.placement import Publishing
 from cantle.keeper.placement_diff import HostDifference, Line
+from cantle.store import cyborg as cyborg_store
 from cantle.store import publication
 from cantle.store.database import Database
 
 DIFF = ("host", "provider", "there", "shall", "why")
 DIFF_WIDE = (*DIFF, "uuid", "writes")
-ADOPTED = ("host", "provider", "uuid", "has")
+ADOPTED = ("host", "what", "name", "uuid", "has")
 CHECKED = ("host", "provider", "consumer", "allocated", "requested", "says")
 
 
@@ -97,6 +99,18 @@ def sync(
     is_flag=True,
     help="Also what Cyborg made that is no device of ours: nothing more is taken of it, and it goes when nobody has anything of it.",
 )
+@click.option(
+    "--cyborg-database",
+    envvar="CANTLE_CYBORG_DATABASE",
+    metavar="URL",
+    help="Read Cyborg's database, too: its device profiles and bound requests are kept. A password is better given in the variable.",
+)
+@click.option(
+    "--cyborg-conf",
+    type=click.Path(),
+    metavar="FILE",
+    help="Read Cyborg's database, too: the one of [database] connection in this cyborg.conf.",
+)
 @output_options
 @click.pass_obj
 def adopt(
@@ -105,33 +119,38 @@ def adopt(
     *,
     plan: bool,
     leftovers: bool,
+    cyborg_database: str | None,
+    cyborg_conf: str | None,
     fmt: str,
     chosen: tuple[str, ...],
 ) -> int:
-    """Take over the providers that Cyborg made for our devices, with their uuids and allocations. Stop Cyborg's agent first.
+    """Take over the providers that Cyborg made for our devices, with their uuids and allocations. Stop Cyborg first.
 
     \b
     Examples:
       cantle placement adopt --plan
-      cantle placement adopt gpu1
+      cantle placement adopt gpu1 --cyborg-conf /etc/cyborg/cyborg.conf
     """
+    url = conf_placement.cyborg_database(cyborg_conf) if cyborg_conf else cyborg_database
     with _ground(config_files, hosts) as ground:
-        rows = []
-        for name, number in ground.hosts.items():
-            client = ground.publishing.client
-            find = placement_adopt.find if plan else placement_adopt.adopt
-            found = find(ground.db, client, ground.publishing.settings, number, name, leftovers=leftovers)
-            rows += [
-                {
-                    "host": name,
-                    "provider": one.provider.name,
-                    "uuid": one.provider.uuid,
-                    "has": placement_diff.provider_words(one.provider),
-                    "instead_of": one.instead_of or None,
-                    "ending": one.deployable_id is None,
-                }
-                for one in found
-            ]
+        cyborg = cyborg_store.read(url) if url else None
+        take, publishing = placement_adopt.plan if plan else placement_adopt.adopt, ground.publishing
+        rows = [
+            row
+            for name, number in ground.hosts.items()
+            for row in taken_rows(
+                name,
+                take(
+                    ground.db,
+                    publishing.client,
+                    publishing.settings,
+                    number,
+                    name,
+                    leftovers=leftovers,
+                    cyborg=cyborg,
+                ),
+            )
+        ]
     print_rows(
         rows, ADOPTED, fmt, wide=(*ADOPTED, "instead_of", "ending"), chosen=chosen, empty="Nothing to take over."
     )

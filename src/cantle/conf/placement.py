@@ -6,8 +6,9 @@ from typing import Any
 
 from oslo_config import cfg
 
-from cantle.conf import devices, login
+from cantle.conf import devices, files, login
 from cantle.conf.values import read
+from cantle.errors import BadConfig
 from cantle.keeper.placement import Publishing
 from cantle.keeper.placement_host import Settings
 from cantle.placement.overlap import NovaConf
@@ -108,6 +109,17 @@ def client(conf: cfg.ConfigOpts) -> Any:
     from cantle.placement.client import PlacementClient  # noqa: PLC0415 (needs the extra)
 
     return PlacementClient(adapter)
+
+
+def cyborg_database(path: str) -> str:
+    """The URL of Cyborg's database, out of its own file.
+
+    :raises BadConfig: ``database-not-configured``, and what `cantle.conf.files.read` raises.
+    """
+    url: str | None = read(files.read([path], []), "database", (cfg.StrOpt("connection", secret=True),)).connection
+    if not url:
+        raise BadConfig("database-not-configured", f"[database] connection is not set in {path}.")
+    return url
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

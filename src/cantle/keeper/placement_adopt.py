@@ -2,6 +2,7 @@
 
 Cyborg names a provider ``<host>_<PCI address>`` and gives it the uuid3 of that name (contract section 3), so what is below a host's
 compute node with one of our devices' addresses at the end of its name, and either Cyborg's owner trait or such a uuid, was Cyborg's.
+With Cyborg's database at hand, that says which provider is which device's, and its device profiles and bound requests are kept too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
+from cantle.engine import adoption
+from cantle.engine.adoption import TakenProfile, TakenRequest
 from cantle.errors import Conflict
 from cantle.keeper.placement_host import Settings
 from cantle.model import uuids
@@ -22,6 +25,7 @@ from cantle.placement.sync import find_root
 from cantle.store import host as hosts
 from cantle.store import provider as store
 from cantle.store import publication
+from cantle.store.cyborg import Cyborg
 from cantle.store.database import Database
 from cantle.store.types import Record as Row
 
@@ -47,46 +51,60 @@ class Adoption:
     resource_class: str
 
 
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """What becomes ours of one host; profiles and requests only with Cyborg's database."""
+
+    adoptions: Sequence[Adoption]
+    profiles: Sequence[TakenProfile] = ()
+    requests: Sequence[TakenRequest] = ()
+
+
 def is_cyborgs(provider: Provider) -> bool:
     """Whether Cyborg made it: by its owner trait, or by its uuid, since drivers have forgotten the trait (LP 2150557)."""
     return OWNER_TRAIT in provider.traits or provider.uuid == str(uuid.uuid3(uuid.NAMESPACE_DNS, provider.name))
 
 
-def find(
-    db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str, *, leftovers: bool = False
-) -> list[Adoption]:
-    """What can be adopted for a host. Reads only.
+def plan(
+    db: Database,
+    client: PlacementClient,
+    settings: Settings,
+    host_id: int,
+    hostname: str,
+    *,
+    leftovers: bool = False,
+    cyborg: Cyborg | None = None,
+) -> Takeover:
+    """What `adopt` would take over. Reads only.
 
     :param leftovers: also what Cyborg made and is no device's of ours, such as a virtual function that is not offered by itself any more.
+    :param cyborg: what Cyborg's database says.
     :raises NotFound: ``host-not-in-placement``.
     :raises Unavailable: ``placement-away``.
     """
+    adoptions = _find(db, client, settings, host_id, hostname, leftovers=leftovers, cyborg=cyborg)
+    if cyborg is None:
+        return Takeover(adoptions)
     with db.read() as connection:
-        rows = store.parts(connection, host_id)
-        known = store.records(connection, host_id, 0.0)
-    root = find_root(client, hostname, settings.names_of(hostname))
-    ours = {row.rp_uuid for row in rows} | set(known)
-    found = []
-    for node in client.tree(root.uuid).values():
-        if node.uuid == root.uuid or node.uuid in ours:
-            continue
-        row = _match(node.name, rows)
-        if row is None and leftovers:
-            provider = client.provider(node)
-            if is_cyborgs(provider):
-                found.append(Adoption(provider, None, "", next(iter(provider.inventories), "")))
-        # One we were about to make, and could not since this one has its name, was seen by nobody.
-        if row is not None and (row.rp_uuid not in known or client.node(row.rp_uuid) is None):
-            provider = client.provider(node)
-            if is_cyborgs(provider):
-                found.append(Adoption(provider, row.id, row.rp_uuid, row.resource_class))
-    return found
+        providers = _providers(connection, host_id, adoptions)
+        return Takeover(
+            adoptions,
+            adoption.profiles(connection, cyborg),
+            adoption.requests(connection, host_id, hostname, cyborg, providers),
+        )
 
 
 def adopt(
-    db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str, *, leftovers: bool = False
-) -> list[Adoption]:
-    """Make what `find` finds ours: in our database, while no keeper is at the host; then with the owner's trait where it is missing.
+    db: Database,
+    client: PlacementClient,
+    settings: Settings,
+    host_id: int,
+    hostname: str,
+    *,
+    leftovers: bool = False,
+    cyborg: Cyborg | None = None,
+) -> Takeover:
+    """Make what `plan` finds ours: in our database, while no keeper is at the host; then with the owner's trait where it is missing.
 
     :raises Conflict: ``claim-lost``: a keeper is at it.
     """
@@ -95,22 +113,76 @@ def adopt(
     if not claimed:
         raise Conflict("claim-lost", f"A keeper is at work on host {hostname}; try again in a moment.")
     try:
-        adoptions = find(db, client, settings, host_id, hostname, leftovers=leftovers)
-        db.run(lambda connection: _take(connection, host_id, adoptions))
+        adoptions = _find(db, client, settings, host_id, hostname, leftovers=leftovers, cyborg=cyborg)
+        taken = db.run(lambda connection: _take(connection, host_id, hostname, adoptions, cyborg))
         for one in adoptions:
             if OWNER_TRAIT not in one.provider.traits:
                 client.set_traits(one.provider.uuid, one.provider.generation, {*one.provider.traits, OWNER_TRAIT})
     finally:
         db.run(lambda connection: publication.release(connection, host_id, keeper))
-    return adoptions
+    return taken
 
 
-def _take(connection: Connection, host_id: int, adoptions: Sequence[Adoption]) -> None:
+def _find(
+    db: Database,
+    client: PlacementClient,
+    settings: Settings,
+    host_id: int,
+    hostname: str,
+    *,
+    leftovers: bool,
+    cyborg: Cyborg | None,
+) -> list[Adoption]:
+    with db.read() as connection:
+        rows = store.parts(connection, host_id)
+        known = store.records(connection, host_id, 0.0)
+    root = find_root(client, hostname, settings.names_of(hostname))
+    places = {} if cyborg is None else cyborg.places
+    ours = {row.rp_uuid for row in rows} | set(known)
+    found = []
+    for node in client.tree(root.uuid).values():
+        if node.uuid == root.uuid or node.uuid in ours:
+            continue
+        place = places.get(node.uuid)
+        row = _match(node.name, rows) if place is None else _at(place.address, rows)
+        if row is None and leftovers:
+            provider = client.provider(node)
+            if place is not None or is_cyborgs(provider):
+                found.append(Adoption(provider, None, "", next(iter(provider.inventories), "")))
+        # One we were about to make, and could not since this one has its name, was seen by nobody.
+        if row is not None and (row.rp_uuid not in known or client.node(row.rp_uuid) is None):
+            provider = client.provider(node)
+            if place is not None or is_cyborgs(provider):
+                found.append(Adoption(provider, row.id, row.rp_uuid, row.resource_class))
+    return found
+
+
+def _providers(connection: Connection, host_id: int, adoptions: Sequence[Adoption]) -> dict[str, int]:
+    """By uuid of the provider, number of the deployable, as it is when these are adopted."""
+    now = {row.rp_uuid: row.id for row in store.parts(connection, host_id)}
+    return now | {one.provider.uuid: one.deployable_id for one in adoptions if one.deployable_id is not None}
+
+
+def _take(
+    connection: Connection, host_id: int, hostname: str, adoptions: Sequence[Adoption], cyborg: Cyborg | None
+) -> Takeover:
     hosts.lock(connection, [host_id])
     for one in adoptions:
         if one.deployable_id is not None:
             store.change_uuid(connection, one.deployable_id, one.instead_of, one.provider.uuid)
     store.keep(connection, host_id, [_record(one) for one in adoptions])
+    if cyborg is None:
+        return Takeover(adoptions)
+    profiles = adoption.profiles(connection, cyborg)
+    providers = _providers(connection, host_id, adoptions)
+    requests = adoption.requests(connection, host_id, hostname, cyborg, providers)
+    return Takeover(adoptions, profiles, adoption.take(connection, host_id, hostname, profiles, requests))
+
+
+def _at(address: str, rows: Sequence[Row]) -> Row | None:
+    """The deployable of the device at an address, if that has one alone."""
+    matching = [row for row in rows if row.device_address == address]
+    return matching[0] if len(matching) == 1 else None
 
 
 def _match(name: str, rows: Sequence[Row]) -> Row | None:
