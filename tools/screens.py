@@ -88,7 +88,9 @@ def main() -> None:
 _HEAD = """# The first commands
 
 What an operator types on the first day, and what is seen: real output on a terminal of 80 columns, from a Cantle with a simulated host
-(`cantle serve --simulate t4 --simulated-only`). Made by `python tools/screens.py`. All commands: [cli.md](cli.md)."""
+(`cantle serve --simulate t4 --simulated-only`) whose configuration has the T4 cut into slices; without one, say so at the card:
+`cantle device set-mode 0000:af:00.0 mdev --type nvidia-223`. The simulated host is a tree of files that `cantle scan --root
+STATE_DIR/simulated/t4` looks at. Made by `python tools/screens.py`. All commands: [cli.md](cli.md)."""
 
 
 @contextmanager

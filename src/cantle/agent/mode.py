@@ -126,7 +126,8 @@ def _type_of(wish: Intent, configured: str | None) -> str:
     if type_id is None:
         raise Conflict(
             "mdev-type-not-chosen",
-            f"{wish.device} shall be cut, but neither the intent nor the configuration of this host says into which type; name one",
+            f"{wish.device} shall be cut, but neither the intent nor the configuration of this host says into which "
+            f"type; name one: cantle device set-mode {wish.device} mdev --type TYPE",
         )
     return type_id
 
