@@ -133,7 +133,7 @@ def _of_group(group: RequestGroup, right: Sequence[Offer]) -> Why | None:
         return Why("too-few-together", f"has {free} for {group.name}, {group.units} wanted", "ask for fewer")
     room = sum(offer.room for offer in right)
     if room < group.units:
-        what = f"gives one guest {room} for {group.name} at most, of {len(right)} different cards, {group.units} wanted"
+        what = f"gives one guest {room} of its units at most, {group.units} wanted for {group.name}"
         return Why("too-few-per-guest", what, PER_GUEST_MEND)
     if group.apart and len(right) < group.units:
         what = f"has {len(right)} different cards for {group.name}, {group.units} wanted, each of another card"
