@@ -12,13 +12,16 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 from tests.unit.engine.cloud import ADMIN
 
+from cantle.engine.join import invite, join
 from cantle.engine.token import authenticate, create_token, first_admin, list_tokens, revoke_token
-from cantle.errors import BadRequest, NotFound, Unauthorized
+from cantle.errors import BadRequest, Conflict, NotFound, Unauthorized
 from cantle.model.identity import LOCAL_PROJECT
 from cantle.model.token import PATTERN, Role, TokenState, parse, text_of
 from cantle.store.database import Database
 from cantle.store.token_table import tokens
 from cantle.store.types import database_now
+from cantle.wire.join import JoinRequest
+from cantle.wire.protocol import PROTOCOL
 
 
 def token(db: Database, role: Role = Role.MEMBER, **values: object) -> str:
@@ -151,6 +154,29 @@ def test_a_token_that_makes_no_sense_is_not_made(sqlite: Database, values: dict[
 def test_an_invitation_ends_by_itself(db: Database) -> None:
     made, _ = create_token(db, ADMIN, name="compute-1", role=Role.JOIN, hostname="compute-1")
     assert made.expires_at is not None
+
+
+def test_an_invitation_becomes_the_only_token_of_its_host_once(db: Database) -> None:
+    _, before = create_token(db, ADMIN, name="agent", role=Role.AGENT, hostname="compute-1")
+    _, others = create_token(db, ADMIN, name="agent", role=Role.AGENT, hostname="compute-2")
+    _, code = invite(db, ADMIN, "compute-1")
+    guest = authenticate(db, code)
+    answer = join(db, guest, JoinRequest())
+    assert (answer.host, authenticate(db, answer.token).hostname) == ("compute-1", "compute-1")
+    with pytest.raises(Unauthorized):
+        join(db, guest, JoinRequest())  # who was quicker with it had it
+    for over in (code, before):
+        with pytest.raises(Unauthorized):
+            authenticate(db, over)
+    assert authenticate(db, others).hostname == "compute-2"
+
+
+def test_an_agent_that_cannot_be_understood_keeps_its_invitation_for_when_it_can(db: Database) -> None:
+    _, code = invite(db, ADMIN, "compute-1")
+    with pytest.raises(Conflict) as caught:
+        join(db, authenticate(db, code), JoinRequest(protocol=PROTOCOL + 1))
+    assert caught.value.code == "protocol-mismatch"
+    assert join(db, authenticate(db, code), JoinRequest()).host == "compute-1"
 
 
 def test_the_first_administrators_token_is_kept_before_it_is_good(db: Database) -> None:
