@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection
@@ -71,6 +72,6 @@ def refusal(asked: Asked, explanation: Explanation) -> NoCapacity:
     """The error for a request that cannot be served, with the explanation in it."""
     return NoCapacity(
         "no-capacity",
-        f"No host can serve {asked.name} now. {explanation.summary}. cantle explain says more.",
+        f"No host can serve {asked.name} now. {explanation.summary}. 'cantle explain --profile {shlex.quote(asked.name)}' says more.",
         explanation=explanation,
     )

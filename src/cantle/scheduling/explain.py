@@ -119,7 +119,7 @@ def _together(groups: Sequence[RequestGroup]) -> RequestGroup:
     one = groups[0]
     return replace(
         one,
-        name=" and ".join(group.name for group in groups[:3]),
+        name=" and ".join(list(dict.fromkeys(group.name for group in groups))[:3]),
         amounts=tuple((name, amount * len(groups)) for name, amount in one.amounts),
         count=one.count * len(groups),
         together=False,
@@ -253,14 +253,17 @@ class Explainer:
         return among[why]
 
     def result(self, lent_until: str | None = None) -> Explanation:
-        """What was found, the commonest reason first.
+        """What was found, the commonest reason first. What is asked for several times over is one group with the sum of its units, so that
+        nobody reads the same sixty-four times.
 
         :param lent_until: when the first of the leases that hold such cards ends by itself, for the mend of ``all-lent``.
         """
-        groups = tuple(
-            GroupView(group.name, group.units, self._suitable[position], _sorted(self._groups[position], lent_until))
-            for position, group in enumerate(self._request.groups)
-        )
+        told: dict[RequestGroup, GroupView] = {}
+        for position, group in enumerate(self._request.groups):
+            found = _sorted(self._groups[position], lent_until)
+            before = told[group].units if group in told else 0
+            told[group] = GroupView(group.name, before + group.units, self._suitable[position], found)
+        groups = tuple(told.values())
         together = _sorted(self._together, None)
         return Explanation(self._hosts, self._cards, self._fit_count, tuple(self._fitting), groups, together)
 

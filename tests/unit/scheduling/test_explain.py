@@ -142,6 +142,13 @@ def test_why_cards_do_not_do_together(request_: Request, there: list[Offer], cod
     assert (reason.code, reason.cards, reason.hosts) == (code, 0, 1)
 
 
+def test_what_is_asked_for_64_times_is_told_once_and_not_in_64_equal_groups() -> None:
+    found = explained(Request((group(1),)).times(64), [offer(1, free=4), offer(2, resource_class="PGPU")])
+    (view,) = found.groups
+    assert (view.units, view.suitable, [reason.code for reason in view.reasons]) == (64, 1, ["other-class"])
+    assert found.summary == "1 host (h1): has 4 for 1 VGPU, 64 wanted"
+
+
 def test_the_summary_is_one_sentence_with_the_commonest_reasons() -> None:
     label = Requirement("gpu_arch", "s== fermi")
     there = [offer(number, labels={"gpu_arch": "kepler"}) for number in (1, 2)] + [offer(3)]
