@@ -54,6 +54,12 @@ _REQUIRE_RESET = cfg.BoolOpt(
     help="A card that comes back from a lease is reset before it is lent again, and kept in quarantine if that fails. What becomes of one "
     "that offers no reset at all: false lends it again, and the record of the lease says that nothing was done; true keeps it back too.",
 )
+_TYPE_FACTS = cfg.BoolOpt(
+    "memory_and_series_traits",
+    default=False,
+    help="Publish memory and series of NVIDIA's vGPU types as traits too, so that a profile can ask for them whatever the card: T4-2B has "
+    "CUSTOM_VGPU_MEMORY_2GB and CUSTOM_VGPU_SERIES_B. Off, a type has its one trait, as with Cyborg.",
+)
 _REQUIRING = "devices"
 #: Where it may be written; either says yes.
 _ADOPTING = (_CANONICAL, "devices")
@@ -99,7 +105,7 @@ def load(
     conf.register_opt(_WHOLE_IF_NOT_OFFERED, group=_CANONICAL)
     for section in _ADOPTING:
         conf.register_opt(_ADOPT, group=section)
-    conf.register_opt(_REQUIRE_RESET, group=_REQUIRING)
+    conf.register_opts((_REQUIRE_RESET, _TYPE_FACTS), group=_REQUIRING)
     for section, options in ENABLING_OPTIONS.items():
         conf.register_opts(options, group=section)
     try:
@@ -110,6 +116,7 @@ def load(
         ]
         whole = conf[_CANONICAL][_WHOLE_IF_NOT_OFFERED.name]
         require_reset = conf[_REQUIRING][_REQUIRE_RESET.name]
+        type_facts = conf[_REQUIRING][_TYPE_FACTS.name]
         adopt = any(conf[section][_ADOPT.name] for section in _ADOPTING)
         inside = [path for place in directories for path in sorted(glob.glob(f"{glob.escape(place)}/*.conf"))]
         sections = [_section(conf, name, [*paths, *inside]) for name in _type_sections(conf)]
@@ -119,7 +126,7 @@ def load(
         ) from error
     types = build(enablings, sections, whole_if_not_offered=whole, adopt=adopt, parent_exists=parent_exists)
     labelling = pci.labelling(paths, directories)
-    return dataclasses.replace(types, labelling=labelling, require_reset=require_reset)
+    return dataclasses.replace(types, labelling=labelling, require_reset=require_reset, type_facts=type_facts)
 
 
 def _type_sections(conf: cfg.ConfigOpts) -> list[str]:
@@ -156,6 +163,6 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     ]
     listed.append((_CANONICAL, [_WHOLE_IF_NOT_OFFERED]))
     listed += [(section, [_ADOPT]) for section in _ADOPTING]
-    listed.append((_REQUIRING, [_REQUIRE_RESET]))
+    listed.append((_REQUIRING, [_REQUIRE_RESET, _TYPE_FACTS]))
     listed.append(("vgpu_nvidia-223", list(TYPE_OPTIONS)))
     return listed + pci.list_opts()

@@ -14,7 +14,7 @@ from cantle.kernel.mdev import MdevDevice, MdevType
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health, Mode
 from cantle.model.enabled_types import EnabledType
-from cantle.model.naming import mdev_traits
+from cantle.model.naming import mdev_traits, mdev_type_facts
 from cantle.wire.inventory import DeployableReport, HandleReport
 from cantle.wire.work import WantedHandle
 
@@ -156,6 +156,8 @@ def _of(host: HostView, parent: Parent, total: int) -> Slices:
         return Slices((), Health.DEGRADED, _not_offered(parent))
     names = {type_id: one.name for type_id, one in parent.offered.items()}
     traits = mdev_traits(parent.vendor_id, parent.product_id, offer.type_id, names)
+    if host.enabled.type_facts:
+        traits += mdev_type_facts(offer.name)
     deployable = deployable_report(
         host,
         parent.address,

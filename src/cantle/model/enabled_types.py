@@ -56,6 +56,7 @@ class EnabledTypes:
         withheld.
     :param labelling: what else the same configuration says of cards.
     :param require_reset: a card that offers no reset is not lent again when it comes back.
+    :param type_facts: memory and series of NVIDIA's types are traits, too.
     :param adopt: mediated devices of an enabled type that somebody else made and nobody holds are lent too (spec S1.3).
     """
 
@@ -64,6 +65,7 @@ class EnabledTypes:
     whole_if_not_offered: bool = False
     adopt: bool = False
     require_reset: bool = False
+    type_facts: bool = False
     labelling: Labelling = NO_LABELS
     _by_address: Mapping[str, EnabledType] = field(init=False, repr=False, compare=False)
 

@@ -100,6 +100,21 @@ def mdev_type_traits(vendor: str, product: str, names: Mapping[str, str | None])
             chosen[type_id] += 1
 
 
+def mdev_type_facts(name: str | None) -> tuple[str, ...]:
+    """Memory and series of one of NVIDIA's types as traits, read off its name (vGPU User Guide): ``GRID T4-2B`` gives
+    ``CUSTOM_VGPU_MEMORY_2GB`` and ``CUSTOM_VGPU_SERIES_B``, a MIG profile ``1g.18gb`` its memory alone, any other name nothing."""
+    last = (name or "").split()[-1:]
+    for word in last:
+        if _NVIDIA_VGPU.fullmatch(word):
+            size = word.rpartition("-")[2]
+            gigabytes = re.match("[0-9]+", size)
+            assert gigabytes is not None  # noqa: S101 - the grammar has it
+            return custom("VGPU", "MEMORY", f"{gigabytes[0]}GB"), custom("VGPU", "SERIES", size[gigabytes.end()])
+        if _NVIDIA_MIG.fullmatch(word):
+            return (custom("VGPU", "MEMORY", word.partition("g.")[2].partition("gb")[0] + "GB"),)
+    return ()
+
+
 def driver_word(type_id: str) -> str:
     """The kernel's driver word of a type id: what stands before the first ``-`` (``mtty`` of ``mtty-2``, as the mdev core builds it)."""
     return type_id.partition("-")[0]

@@ -320,3 +320,8 @@ def test_every_spelling_of_an_address_finds_its_type(
     loaded = devices.load([str(path)])
     for address in addresses:
         assert loaded.named(str(address)) == loaded.types[0]
+
+
+def test_memory_and_series_are_traits_only_if_asked_for(write: Write) -> None:
+    assert not devices.load([write("[devices]\n")]).type_facts
+    assert devices.load([write("[devices]\nmemory_and_series_traits = true\n")]).type_facts

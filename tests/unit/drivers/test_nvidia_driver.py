@@ -42,6 +42,12 @@ def enabled(type_id: str, *addresses: str, limit: int | None = None) -> EnabledT
     return EnabledTypes((EnabledType(type_id, "VGPU", addresses or (T4,), limit),))
 
 
+def test_memory_and_series_are_traits_where_that_is_asked_for(t4: simulate.SimulatedRoot) -> None:
+    card = devices(t4, NvidiaDriver(), EnabledTypes((EnabledType("nvidia-223", addresses=(T4,)),), type_facts=True))[T4]
+    traits = ("OWNER_CYBORG", "CUSTOM_NVIDIA_1EB8_T4_2B", "CUSTOM_VGPU_MEMORY_2GB", "CUSTOM_VGPU_SERIES_B")
+    assert card.deployables[0].traits == traits
+
+
 def test_the_worked_example_comes_out_exactly(t4: simulate.SimulatedRoot) -> None:
     card = devices(t4, NvidiaDriver())[T4]
     assert (card.type, card.vendor, card.vendor_id, card.product_id) == (DeviceType.GPU, "10de", "10de", "1eb8")

@@ -83,6 +83,23 @@ def test_a_parent_that_is_no_pci_function_is_named_by_its_driver() -> None:
     assert naming.mdev_traits("", "", "mtty-2", names)[1] == "CUSTOM_MDEV_MTTY_DUAL_PORT_SERIAL"
 
 
+@pytest.mark.parametrize(
+    ("name", "traits"),
+    [
+        ("GRID T4-2B", ("CUSTOM_VGPU_MEMORY_2GB", "CUSTOM_VGPU_SERIES_B")),
+        ("GRID V100D-32C", ("CUSTOM_VGPU_MEMORY_32GB", "CUSTOM_VGPU_SERIES_C")),
+        ("NVIDIA A100-1-5CME", ("CUSTOM_VGPU_MEMORY_5GB", "CUSTOM_VGPU_SERIES_C")),
+        ("GRID M60-2B4", ("CUSTOM_VGPU_MEMORY_2GB", "CUSTOM_VGPU_SERIES_B")),
+        ("1g.18gb+me", ("CUSTOM_VGPU_MEMORY_18GB",)),
+        ("1c.3g.40gb", ("CUSTOM_VGPU_MEMORY_40GB",)),
+        ("Single port serial", ()),
+        (None, ()),
+    ],
+)
+def test_memory_and_series_are_read_off_nvidias_names_and_no_others(name: str | None, traits: tuple[str, ...]) -> None:
+    assert naming.mdev_type_facts(name) == traits
+
+
 def test_an_unknown_maker_is_named_by_its_id() -> None:
     assert naming.device_traits("1b36", "000d")[1] == "CUSTOM_1B36_000D"
 
