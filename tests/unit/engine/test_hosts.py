@@ -318,6 +318,20 @@ def test_a_host_that_was_closed_while_somebody_chose_is_not_claimed_on(db: Datab
         assert claim.take(connection, [row]) == 1
 
 
+def test_a_host_that_froze_while_somebody_chose_is_not_claimed_on(db: Database) -> None:
+    one = restored(db)
+    with db.read() as connection:
+        number = connection.execute(select(deployables.c.id)).scalar_one()
+    row = {"arq": None, "lease": None, "deployable_id": number, "now": now()}
+    one.report()
+    assert get_host(db, "compute-1").state is HostState.FROZEN
+    with db.write() as connection:
+        assert claim.take(connection, [row]) == 0
+    confirm(db, ADMIN, "compute-1")
+    with db.write() as connection:
+        assert claim.take(connection, [row]) == 1
+
+
 # -- another card in the same place ------------------------------------------------------------------------------------
 
 
