@@ -119,7 +119,11 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     described = packaged.read_text(encoding="utf-8").replace("\nname: t4\n", "\nname: gpu1\n")
     (place / "gpu1.yaml").write_text(described, encoding="utf-8")
     aliases = place / "aliases.conf"
-    aliases.write_text('[pci]\nalias = {"name": "t4", "vendor_id": "10de", "product_id": "1eb8"}\n', encoding="utf-8")
+    aliases.write_text(
+        '[pci]\nalias = {"name": "t4", "vendor_id": "10de", "product_id": "1eb8"}\n'
+        '[labels]\ncard = {"vendor_id": "10de", "product_id": "1eb8", "units_per_guest": "4"}\n',
+        encoding="utf-8",
+    )
     with serving(place, "--config-file", str(aliases), host=str(place / "gpu1.yaml")) as server:
         server.await_capacity()
         yield Stage(server)
