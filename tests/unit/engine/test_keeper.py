@@ -109,11 +109,11 @@ def test_it_stops_when_told_and_outlives_a_database_that_is_away(
     real = expiry.sweep
     answers = iter([Unavailable("database-away", "The database is away.")])
 
-    def sweep(db: Database, **settings: float) -> int:
+    def sweep(db: Database, *, warning: float) -> int:
         for error in answers:
             raise error
         rounds.set()
-        return real(db, **settings)
+        return real(db, warning=warning)
 
     monkeypatch.setattr("cantle.keeper.keeper.AWAY_S", 0.01)
     monkeypatch.setattr(expiry, "sweep", sweep)
