@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from tests.unit.agent.lab import FLEX, GEFORCE, INSTINCT, INTEGRATED, SHARED, T4, Lab, cut, whole
 from tests.unit.agent.test_end_to_end import kernel_files
+from tests.unit.drivers.hosts import devices
 
+from cantle.drivers.amd import AmdDriver
 from cantle.model.attach_handle import AttachType
-from cantle.model.device import Mode
+from cantle.model.device import Health, Mode
 from cantle.model.enabled_types import EnabledTypes
 from cantle.wire.intent import DeviceIntent
 from cantle.wire.work import WantedHandle
@@ -67,6 +69,22 @@ def test_a_card_on_its_way_back_to_be_cut_stays_on_vfio_pci_when_a_write_fails(l
     lab.later()
     lab.apply(cut(T4, "nvidia-222", 2))
     assert lab.intents.in_force[T4].types == {T4: "nvidia-222"}
+
+
+def test_a_card_that_could_not_follow_is_degraded_offers_nothing_and_says_why_until_it_has(lab: Lab) -> None:
+    """What it was until then is not what is wanted of it, so nothing of that is published either."""
+    seen = devices(lab.root, AmdDriver())[INSTINCT]
+    assert len(seen.deployables) == 1
+    lab.root.fail(errno.EIO)
+    lab.apply(whole(INSTINCT))
+    told = lab.intents.told(seen)
+    assert (told.health, told.deployables) == (Health.DEGRADED, ())
+    assert (told.intent_version, told.intent_tried) == (0, 1)
+    assert told.reason == f"intent 1 could not be applied: {told.intent_code}: {told.intent_error}"
+    lab.later()
+    lab.apply(whole(INSTINCT))
+    told = lab.intents.told(devices(lab.root, AmdDriver())[INSTINCT])
+    assert (told.health, len(told.deployables), told.intent_version) == (Health.OK, 1, 1)
 
 
 def test_a_type_that_the_driver_never_offers_takes_the_card_back_to_vfio_pci_after_a_bounded_wait(lab: Lab) -> None:
