@@ -18,7 +18,7 @@ from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import placement as conf_placement
 from cantle.errors import BadConfig, CantleError, Conflict, NotFound
-from cantle.keeper import placement_adopt, placement_check, placement_diff
+from cantle.keeper import placement_adopt, placement_check, placement_diff, placement_isolation
 from cantle.keeper.placement import Publishing
 from cantle.keeper.placement_diff import HostDifference, Line
 from cantle.store import cyborg as cyborg_store
@@ -204,6 +204,9 @@ def _ground(config_files: Sequence[str], names: Sequence[str]) -> Iterator[Groun
     try:
         with db.read() as connection:
             found = publication.hosts_named(connection, names)
+            pooled = publishing.settings.pool_identical
+            for words in placement_isolation.warnings(connection) if pooled else ():
+                click.echo(safe(f"cantle: warning: {words}"), err=True)
         for name in names:
             if name not in found:
                 raise NotFound("host-not-found", f"There is no host {name}.", hostname=name)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Connection
 
 from cantle.errors import CantleError, Unavailable
+from cantle.keeper import placement_isolation
 from cantle.keeper.placement_host import Published, Settings, Work, wanted_of
 from cantle.model import uuids
 from cantle.model.host import DOWN_AFTER_S
@@ -122,13 +123,21 @@ class Publisher:
 
     def run(self) -> None:
         """Publish what is due, sleep, and so on. A database that is away is waited for."""
-        pause = 0.0
+        pause, warned = 0.0, not self._settings.pool_identical
         while not self._stop.wait(pause):
             try:
+                warned = warned or self._warn()
                 pause = EVERY_S if self.round() == 0 else 0.0
             except Unavailable as error:
                 LOG.warning("placement: %s: %s", error.code, error.message)
                 pause = AWAY_S
+
+    def _warn(self) -> bool:
+        """Say once what does not go together with pools."""
+        with self._db.read() as connection:
+            for words in placement_isolation.warnings(connection):
+                LOG.warning("placement: %s", words)
+        return True
 
     def round(self) -> int:
         """Some of what is due, what has changed before what is only to be looked at; how many hosts that were.

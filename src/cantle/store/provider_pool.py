@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection, and_, bindparam, delete, insert, select, update
 
+from cantle.model.device import Mode
 from cantle.store.deployable import FREE, PLACES, PROVIDERS
 from cantle.store.prepared import Prepared
 from cantle.store.provider_tables import pool_members
-from cantle.store.tables import deployables, hosts
+from cantle.store.tables import deployables, devices, hosts
 from cantle.store.types import Record
 
 _OF_POOLS = pool_members.c.pool_uuid.in_(bindparam("pools", expanding=True))
@@ -44,6 +45,17 @@ def members(connection: Connection, pools: Sequence[str]) -> dict[str, list[Reco
     for row in _MEMBERS.all(connection, {"pools": pools}):
         found[row.pool_uuid].append(row)
     return dict(found)
+
+
+def poolable_classes(connection: Connection) -> set[str]:
+    """Classes of cards that are lent whole."""
+    query = (
+        select(deployables.c.resource_class)
+        .distinct()
+        .join(devices, devices.c.id == deployables.c.device_id)
+        .where(devices.c.mode == Mode.PASSTHROUGH)
+    )
+    return set(connection.execute(query).scalars())
 
 
 def of_host(connection: Connection, host_id: int) -> dict[int, tuple[str, str]]:

@@ -181,6 +181,14 @@ def test_what_is_adopted_follows_the_configuration_from_then_on(desk: Desk) -> N
     assert (inventories["VGPU"]["total"], inventories["VGPU"]["max_unit"]) == (8, 4)
 
 
+def test_with_pools_the_commands_name_profiles_that_isolation_would_make_unfit(desk: Desk, tmp_path: Path) -> None:
+    make_profile(desk.cloud.db, "apart", [{"resources:PGPU": "1"}, {"resources:PGPU": "1"}])
+    assert "isolate" not in desk.cantle("diff", code=1)
+    with (tmp_path / "cantle.conf").open("a") as file:
+        file.write("pool_identical = true\n")
+    assert "warning: [placement] pool_identical is on, and device profile apart asks" in desk.cantle("diff", code=1)
+
+
 def test_check_finds_allocations_without_a_request_and_requests_without_an_allocation(desk: Desk) -> None:
     desk.cantle("sync")
     assert "agree" in desk.cantle("check")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,8 +21,10 @@ from cantle.engine.bind import Bind, bind
 from cantle.engine.capacity import list_capacity
 from cantle.engine.device import list_devices, set_status
 from cantle.errors import Conflict, NoCapacity
+from cantle.keeper.placement import Publisher
 from cantle.keeper.placement_host import Settings
 from cantle.model.device import DeviceStatus
+from cantle.placement.client import PlacementClient
 from cantle.wire.inventory import DeviceReport
 
 POOLED = Settings(pool_identical=True)
@@ -160,3 +164,35 @@ def test_the_shape_can_be_changed_under_load_and_nothing_is_offered_twice(cloud:
         cloud.time_passes()
         cloud.keeper().round()
     assert sorted(cloud.shown().values()) == [(8, 0)]
+
+
+class OneRound(threading.Event):
+    """Told to stop after the first round."""
+
+    def wait(self, timeout: float | None = None) -> bool:  # noqa: ARG002 - it waits for nothing
+        """Whether to stop."""
+        stop = self.is_set()
+        self.set()
+        return stop
+
+
+def said_at_the_start(cloud: Cloud, settings: Settings, caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What a keeper warns of in its first round."""
+    caplog.clear()
+    with caplog.at_level(logging.WARNING, "cantle.keeper.placement"):
+        Publisher(cloud.db, PlacementClient(cloud.placement.adapter()), settings, stop=OneRound()).run()
+    return [record.getMessage() for record in caplog.records if "isolate" in record.getMessage()]
+
+
+def test_profiles_that_isolation_would_make_unfit_for_pools_are_warned_about(
+    cloud: Cloud, caplog: pytest.LogCaptureFixture
+) -> None:
+    two = "/allocation_candidates?resources1=PGPU:1&resources2=PGPU:1&group_policy="
+    assert cloud.placement.call("GET", f"{two}none")["allocation_requests"]
+    assert not cloud.placement.call("GET", f"{two}isolate")["allocation_requests"]
+    assert said_at_the_start(cloud, POOLED, caplog) == [], "one group each"
+    make_profile(cloud.db, "apart", [{"resources:PGPU": "1"}, {"resources:PGPU": "1"}])
+    make_profile(cloud.db, "sliced", [{"resources:VGPU": "1"}, {"resources:VGPU": "1"}])
+    (words,) = said_at_the_start(cloud, POOLED, caplog)
+    assert "device profile apart asks for PGPU in 2 groups" in words
+    assert said_at_the_start(cloud, Settings(), caplog) == [], "without pools all is well"

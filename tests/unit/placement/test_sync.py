@@ -64,6 +64,32 @@ def test_one_more_card_costs_three_requests_and_a_change_of_one_at_most_four(wor
     assert len(world.placement.faults.sent) <= 4
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"resource_class": "PGPU", "traits": frozenset({"OWNER_CYBORG", "CUSTOM_NVIDIA_20B0"}), "offered": 1},
+        {"traits": frozenset({"OWNER_CYBORG", "CUSTOM_NVIDIA_20B0"})},
+        {"traits": frozenset({"OWNER_CYBORG", "CUSTOM_NVIDIA_20B0"}), "offered": 2},
+        {"offered": 2},
+    ],
+    ids=["class", "traits", "traits-and-total", "total"],
+)
+def test_any_change_of_a_card_costs_four_requests_and_six_when_others_were_at_it(
+    world: World, how: dict[str, Any]
+) -> None:
+    first, second = t4(1), t4(2)
+    world.has(first, second, whole(3))  # whose trait is known from here on
+    world.sync()
+    world.becomes(first, **how)
+    world.sync()
+    assert len(world.placement.faults.sent) <= 4
+    world.release(world.allocate(second))  # so that what we know of its generation is out of date
+    world.becomes(second, **how)
+    world.sync()
+    assert len(world.placement.faults.sent) <= 6
+    assert world.there() == world.expected()
+
+
 @pytest.mark.parametrize("number", range(1, 9))
 @pytest.mark.parametrize("fault", [409, 500, 503, Timeout(), Timeout(after=True)], ids=str)
 def test_whatever_request_of_a_first_publication_fails_the_next_attempts_complete_it(
