@@ -135,24 +135,20 @@ def adopt(
     with _ground(config_files, hosts) as ground:
         cyborg = cyborg_store.read(url) if url else None
         take, publishing = placement_adopt.plan if plan else placement_adopt.adopt, ground.publishing
-        rows = [
-            row
-            for name, number in ground.hosts.items()
-            for row in taken_rows(
-                name,
-                take(
-                    ground.db,
-                    publishing.client,
-                    publishing.settings,
-                    number,
-                    name,
-                    leftovers=leftovers,
-                    cyborg=cyborg,
-                ),
+        rows: dict[tuple[object, object], dict[str, object]] = {}
+        for name, number in ground.hosts.items():
+            taken = take(
+                ground.db, publishing.client, publishing.settings, number, name, leftovers=leftovers, cyborg=cyborg
             )
-        ]
+            for row in taken_rows(name, taken):
+                rows.setdefault((row["what"], row["uuid"]), row)
     print_rows(
-        rows, ADOPTED, fmt, wide=(*ADOPTED, "instead_of", "ending"), chosen=chosen, empty="Nothing to take over."
+        list(rows.values()),
+        ADOPTED,
+        fmt,
+        wide=(*ADOPTED, "instead_of", "ending"),
+        chosen=chosen,
+        empty="Nothing to take over.",
     )
     return ExitCode.OK
 

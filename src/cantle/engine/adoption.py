@@ -7,7 +7,7 @@ What was not bound is not taken over: Nova makes it anew.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,6 +79,19 @@ class TakenRequest:
     why_not: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A provider that was Cyborg's.
+
+    :param deployable_id: number of our deployable.
+    :param consumers: who has an allocation of it in Placement. An instance that has none is gone, and what Cyborg still has of it is a
+        leak, or older than its end here.
+    """
+
+    deployable_id: int
+    consumers: Collection[str]
+
+
 def profiles(connection: Connection, cyborg: Cyborg) -> list[TakenProfile]:
     """Of Cyborg's profiles, those of whose name we have none yet. Reads only."""
     names, numbers = [one.name for one in cyborg.profiles], [one.uuid for one in cyborg.profiles]
@@ -107,16 +120,16 @@ def _profile(one: CyborgProfile, used: set[str]) -> TakenProfile:
 
 
 def requests(
-    connection: Connection, host_id: int, hostname: str, cyborg: Cyborg, providers: Mapping[str, int]
+    connection: Connection, host_id: int, hostname: str, cyborg: Cyborg, formers: Mapping[str, Former]
 ) -> list[TakenRequest]:
     """Of Cyborg's requests on a host, those that are not ours yet. Reads only.
 
-    :param providers: by uuid of the provider that was Cyborg's, number of our deployable.
+    :param formers: by uuid of the provider.
     """
-    theirs = [one for one in cyborg.requests if _is_on(one, hostname, cyborg, providers)]
+    theirs = [one for one in cyborg.requests if _is_on(one, hostname, cyborg, formers)]
     ours = store.known(connection, [one.uuid for one in theirs]) if theirs else set[str]()
     host = _Units(store.units(connection, host_id), store.offers(connection, host_id))
-    return [_request(one, host, providers) for one in theirs if one.uuid not in ours]
+    return [_request(one, host, formers) for one in theirs if one.uuid not in ours]
 
 
 def take(
@@ -157,23 +170,26 @@ def take(
     return judged
 
 
-def _is_on(one: CyborgRequest, hostname: str, cyborg: Cyborg, providers: Mapping[str, int]) -> bool:
-    if one.rp_uuid in providers:
+def _is_on(one: CyborgRequest, hostname: str, cyborg: Cyborg, formers: Mapping[str, Former]) -> bool:
+    if one.rp_uuid in formers:
         return True
     place = cyborg.places.get(one.rp_uuid or "")
     theirs = place.hostname if place is not None else one.hostname
     return theirs is not None and same_host(theirs, hostname)
 
 
-def _request(one: CyborgRequest, host: _Units, providers: Mapping[str, int]) -> TakenRequest:
-    instance, uuid = uuids.canonical(one.instance_uuid), uuids.canonical(one.uuid)
+def _request(one: CyborgRequest, host: _Units, formers: Mapping[str, Former]) -> TakenRequest:
+    instance, uuid, unit_uuid = (uuids.canonical(word) for word in (one.instance_uuid, one.uuid, one.handle_uuid))
     if one.state != ArqState.BOUND or one.handle_uuid is None:
         return TakenRequest(one, None, why_not=f"it is {one.state}, and only what is bound is taken over")
-    if uuid is None or instance is None:
-        return TakenRequest(one, None, why_not=f"its instance, {one.instance_uuid!r}, is no uuid")
-    if one.rp_uuid is None or one.rp_uuid not in providers:
+    if uuid is None or instance is None or unit_uuid is None:
+        return TakenRequest(one, None, why_not=f"its instance, {one.instance_uuid!r}, or its unit is no uuid")
+    former = formers.get(one.rp_uuid or "")
+    if former is None:
         return TakenRequest(one, None, why_not=f"its provider, {one.rp_uuid}, is no device's of ours")
-    unit = host.take(one, providers[one.rp_uuid])
+    if instance not in former.consumers:
+        return TakenRequest(one, None, why_not="its instance has no allocation of its provider in Placement")
+    unit = host.take(one, former.deployable_id)
     return TakenRequest(one, unit, None if unit else "its host offers no unit like it that is not lent")
 
 
@@ -184,6 +200,7 @@ class _Units:
         self._free = [row for row in rows if row.claim_id is None]
         self._lent = {(row.deployable_id, row.key) for row in rows if row.claim_id is not None}
         self._offers = offers
+        self._busy = {row.uuid for row in rows if row.claim_id is not None}
 
     def take(self, one: CyborgRequest, deployable_id: int) -> HeldUnit | None:
         """The unit that a request has; nobody else gets it."""
@@ -192,7 +209,12 @@ class _Units:
             row = next((row for row in free if _function(row.attach_info) == _function(one.attach_info)), None)
             return None if row is None else self._held(row, row.uuid)
         type_id = one.attach_info.get("asked_type")
-        if one.attach_type != AttachType.MDEV or one.handle_uuid is None or not type_id:
+        if (
+            one.attach_type != AttachType.MDEV
+            or one.handle_uuid is None
+            or one.handle_uuid in self._busy
+            or not type_id
+        ):
             return None
         mark = one.attach_info.get("vgpu_mark", "")
         free = [row for row in free if row.attach_info.get("asked_type") == type_id]

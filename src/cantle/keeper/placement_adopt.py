@@ -8,15 +8,15 @@ With Cyborg's database at hand, that says which provider is which device's, and 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection
 
 from cantle.engine import adoption
-from cantle.engine.adoption import TakenProfile, TakenRequest
-from cantle.errors import Conflict
+from cantle.engine.adoption import Former, TakenProfile, TakenRequest
+from cantle.errors import Conflict, NotFound
 from cantle.keeper.placement_host import Settings
 from cantle.model import uuids
 from cantle.model.naming import OWNER_TRAIT
@@ -85,13 +85,10 @@ def plan(
     adoptions = _find(db, client, settings, host_id, hostname, leftovers=leftovers, cyborg=cyborg)
     if cyborg is None:
         return Takeover(adoptions)
+    formers = _formers(db, client, host_id, adoptions, cyborg)
     with db.read() as connection:
-        providers = _providers(connection, host_id, adoptions)
-        return Takeover(
-            adoptions,
-            adoption.profiles(connection, cyborg),
-            adoption.requests(connection, host_id, hostname, cyborg, providers),
-        )
+        requests = adoption.requests(connection, host_id, hostname, cyborg, formers)
+        return Takeover(adoptions, adoption.profiles(connection, cyborg), requests)
 
 
 def adopt(
@@ -114,7 +111,10 @@ def adopt(
         raise Conflict("claim-lost", f"A keeper is at work on host {hostname}; try again in a moment.")
     try:
         adoptions = _find(db, client, settings, host_id, hostname, leftovers=leftovers, cyborg=cyborg)
-        taken = db.run(lambda connection: _take(connection, host_id, hostname, adoptions, cyborg))
+        formers = {} if cyborg is None else _formers(db, client, host_id, adoptions, cyborg)
+        taken = db.run(
+            lambda connection: _take(connection, host_id, hostname, adoptions, cyborg=cyborg, formers=formers)
+        )
         for one in adoptions:
             if OWNER_TRAIT not in one.provider.traits:
                 client.set_traits(one.provider.uuid, one.provider.generation, {*one.provider.traits, OWNER_TRAIT})
@@ -163,8 +163,29 @@ def _providers(connection: Connection, host_id: int, adoptions: Sequence[Adoptio
     return now | {one.provider.uuid: one.deployable_id for one in adoptions if one.deployable_id is not None}
 
 
+def _formers(
+    db: Database, client: PlacementClient, host_id: int, adoptions: Sequence[Adoption], cyborg: Cyborg
+) -> dict[str, Former]:
+    """By uuid, each provider that Cyborg's requests have something of; a request to Placement each."""
+    with db.read() as connection:
+        providers = _providers(connection, host_id, adoptions)
+    found = {}
+    for rp_uuid in sorted({one.rp_uuid for one in cyborg.requests if one.rp_uuid is not None} & set(providers)):
+        try:
+            found[rp_uuid] = Former(providers[rp_uuid], frozenset(client.allocations(rp_uuid)))
+        except NotFound:
+            continue
+    return found
+
+
 def _take(
-    connection: Connection, host_id: int, hostname: str, adoptions: Sequence[Adoption], cyborg: Cyborg | None
+    connection: Connection,
+    host_id: int,
+    hostname: str,
+    adoptions: Sequence[Adoption],
+    *,
+    cyborg: Cyborg | None,
+    formers: Mapping[str, Former],
 ) -> Takeover:
     hosts.lock(connection, [host_id])
     for one in adoptions:
@@ -174,8 +195,7 @@ def _take(
     if cyborg is None:
         return Takeover(adoptions)
     profiles = adoption.profiles(connection, cyborg)
-    providers = _providers(connection, host_id, adoptions)
-    requests = adoption.requests(connection, host_id, hostname, cyborg, providers)
+    requests = adoption.requests(connection, host_id, hostname, cyborg, formers)
     return Takeover(adoptions, profiles, adoption.take(connection, host_id, hostname, profiles, requests))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, create_engine
 from tests.cyborg_database import SCHEMA, CyborgDatabase
-from tests.unit.engine.cloud import NOVA_FOR_ALICE, T4_2B, t4, whole
+from tests.unit.engine.cloud import NOVA_FOR_ALICE, T4_2B, Host, t4, whole
 from tests.unit.placement.test_placement_commands import Desk, desk
 
 from cantle.engine.arq import create_arqs, delete_arqs_of_instance, list_arqs
@@ -183,6 +183,34 @@ def test_a_plan_says_the_same_and_changes_nothing(desk: Desk, cyborg: CyborgData
     assert desk.everything() == before
     assert list_profiles(desk.cloud.db) == []
     assert rows(desk.cantle("adopt", "--cyborg-database", url, "-o", "json")) == planned
+
+
+def test_a_request_that_ended_here_does_not_come_back_by_adopting_again(
+    desk: Desk, cyborg: CyborgDatabase, url: str
+) -> None:
+    life = Life(desk, cyborg)
+    desk.cantle("adopt", "--cyborg-database", url)
+    delete_arqs_of_instance(desk.cloud.db, NOVA_FOR_ALICE, life.instance)
+    said = rows(desk.cantle("adopt", "--cyborg-database", url, "-o", "json"))
+    assert said[life.mediated]["has"] == "not kept: its host offers no unit like it that is not lent", (
+        "it is on its way back"
+    )
+    desk.cloud.placement.call("DELETE", f"/allocations/{life.instance}")
+    desk.cloud.host.obey()
+    said = rows(desk.cantle("adopt", "--cyborg-database", url, "-o", "json"))
+    assert said[life.mediated]["has"] == "not kept: its instance has no allocation of its provider in Placement"
+    assert list_arqs(desk.cloud.db, NOVA_FOR_ALICE, instance=life.instance) == []
+
+
+def test_of_two_hosts_each_profile_is_said_once(desk: Desk, cyborg: CyborgDatabase, url: str) -> None:
+    Life(desk, cyborg)
+    desk.cloud.compute_node("compute-2")
+    Host(desk.cloud.db, "compute-2").report(t4(4, host="compute-2"))
+    planned = desk.cantle("adopt", "--plan", "--cyborg-database", url, "-o", "value", "-c", "what", "-c", "name")
+    assert sorted(line for line in planned.splitlines() if line.startswith("profile")) == [
+        "profile\tcard",
+        "profile\tgold",
+    ]
 
 
 def test_adopting_again_takes_nothing_twice(desk: Desk, cyborg: CyborgDatabase, url: str) -> None:
