@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.unit.agent.lab import GEFORCE
 from tests.unit.agent.service import M40, T4
 
 from cantle import simulate
@@ -193,3 +194,27 @@ def test_a_removal_that_the_kernel_refuses_fails_and_can_be_tried_again(
     [result] = do(t4, hands, back=(slice_(),))
     assert (result.outcome, result.code) == (Outcome.FAILED, "mdev-refused")
     assert do(t4, hands, back=(slice_(),)) == [HandleResult(FIRST, Outcome.ABSENT, cleaning=cleaning.REMOVED)]
+
+
+def test_a_card_that_a_stranger_has_by_iommufd_is_not_lent_although_its_audio_is_still_the_hosts(
+    tmp_path: Path, file: DesiredFile
+) -> None:
+    """Of such a half there are steps for the audio function alone, and by iommufd a guest has a node of the card's own."""
+    root = simulate.build(simulate.load("mixed-lab"), tmp_path / "lab")
+    at = f"sys/bus/pci/devices/{GEFORCE}"
+    root.write(f"{at}/driver_override", "vfio-pci")
+    root.write("sys/bus/pci/drivers/nvidia/unbind", GEFORCE)
+    root.write("sys/bus/pci/drivers/vfio-pci/bind", GEFORCE)
+    for place in (f"{at}/vfio-dev/vfio0", "proc/4711/fd"):
+        (Path(root.path) / place).mkdir(parents=True)
+    (Path(root.path) / "proc/4711/comm").write_text("qemu-system-x86\n")
+    (Path(root.path) / "proc/4711/fd/3").symlink_to("/dev/vfio/devices/vfio0")
+    work = Work(1, (WantedHandle(SECOND, GEFORCE, AttachType.PCI, {}),))
+    hands = Hands(root, file, Desired())
+    (result,) = hands.perform(plan(work, observe(root, work, {}, handed=frozenset())))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "device-held")
+    assert "4711" in str(result.message)
+    assert driver(root, f"{GEFORCE[:-1]}1") == "snd_hda_intel"
+    root.let_go(4711)
+    (result,) = hands.perform(plan(work, observe(root, work, {}, handed=frozenset())))
+    assert result.outcome is Outcome.READY
