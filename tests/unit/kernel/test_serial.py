@@ -78,9 +78,16 @@ def test_all_that_can_be_read_is_told(card: Tree) -> None:
     }
 
 
-def test_the_space_of_a_sleeping_card_is_not_read(card: Tree) -> None:
-    card.file(f"{PCI}/{CARD}/power_state", "D3cold\n")
+@pytest.mark.parametrize("state", ["D3cold", "D3hot", "D1"])
+def test_the_space_of_a_sleeping_card_is_not_read(card: Tree, state: str) -> None:
+    card.file(f"{PCI}/{CARD}/power_state", f"{state}\n")
     assert "serial" not in serial.own(card.root, CARD)
+
+
+def test_a_card_that_never_had_a_driver_tells_its_serial_number(card: Tree) -> None:
+    """The kernel calls its power state unknown; the lab's FPGA is one."""
+    card.file(f"{PCI}/{CARD}/power_state", "unknown\n")
+    assert serial.own(card.root, CARD)["serial"] == WRITTEN
 
 
 def test_a_card_that_its_driver_has_not_started_has_no_uuid_of_question_marks(card: Tree) -> None:
