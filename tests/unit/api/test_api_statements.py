@@ -12,6 +12,12 @@ from tests.stories.world import World, fresh_database
 
 INSTANCE = "a89758ac-e4cb-4c2a-8394-992f539b8d3e"
 
+#: What a lease needs beyond a call on one instance, which it does all in one transaction. Lending chooses by itself (the request, who has
+#: enough, what they have), locks the host, asks for a turn at the project's quotas, writes lease, requests and claims, what the host has
+#: left, and the record. Giving back reads the lease, locks the host, ends lease, claims and requests, writes what the host has left, and
+#: the record.
+OF_LEASES = {"lease": 10, "release": 7}
+
 
 def cloud(directory: Path, hosts: int, arqs: int) -> World:
     """A cloud of so many hosts of two cards, with so many accelerator requests that others have made."""
@@ -90,4 +96,4 @@ def test_no_call_costs_more_statements_in_a_large_cloud(clouds: tuple[World, Wor
     small, large = clouds
     found = costs(small)
     assert costs(large) == found
-    assert {what: number for what, number in found.items() if number > MOST_STATEMENTS} == {}
+    assert {what: number for what, number in found.items() if number > MOST_STATEMENTS} == OF_LEASES
