@@ -50,7 +50,7 @@ def explain(
 def look(
     connection: Connection, asked: Asked, *, hostname: str | None = None, nodes: Collection[int] = ()
 ) -> Explanation:
-    """The same for what was asked already. Four statements."""
+    """The same for what was asked already. Five statements."""
     right = [kind for kind in asked.kinds if any(mismatch(group, kind) is None for group in asked.request.groups)]
     known = list(asked.kinds) if hostname is not None else choice.with_companions(right, asked.kinds)
     digests = {kind.digest for kind in known}

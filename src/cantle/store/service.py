@@ -44,6 +44,15 @@ FOLLOWED: ColumnElement[bool] = devices.c.intent_version == _WISHED
 #: The same of a host: nobody has closed it. Whoever closes one changes its row.
 OPEN: ColumnElement[bool] = and_(hosts.c.drained_at.is_(None), hosts.c.frozen_at.is_(None))
 
+#: What `out_of_service` says nothing about: something may be lent of it.
+IN_SERVICE: ColumnElement[bool] = and_(
+    devices.c.status == DeviceStatus.ENABLED,
+    devices.c.health.in_(sorted(LENDABLE)),
+    UP,
+    OPEN,
+    FOLLOWED,
+)
+
 
 def with_intents(places: FromClause) -> FromClause:
     """A join that has ``devices``, with the wish for each."""

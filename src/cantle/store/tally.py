@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, Connection, and_, case, func, literal, select
+from sqlalchemy import Connection, and_, case, func, literal, select
 
-from cantle.model.device import LENDABLE, DeviceStatus, Health
+from cantle.model.device import Health
 from cantle.model.lease import Stage
-from cantle.store.host import UP
-from cantle.store.service import FOLLOWED, OPEN, with_intents
+from cantle.store.service import IN_SERVICE, with_intents
 from cantle.store.tables import attach_handles, claims, deployables, devices, hosts
 from cantle.store.types import Record
-
-_IN_SERVICE: ColumnElement[bool] = and_(
-    devices.c.status == DeviceStatus.ENABLED,
-    devices.c.health.in_(sorted(LENDABLE)),
-    attach_handles.c.present,
-    UP,
-    OPEN,
-    FOLLOWED,
-)
 
 #: A unit is in exactly one of these.
 _STATE = case(
@@ -29,7 +19,7 @@ _STATE = case(
     (claims.c.stage == Stage.QUARANTINED, literal("quarantined")),
     (claims.c.id.is_not(None), literal("releasing")),
     (devices.c.health == Health.MISSING, literal("missing")),
-    (_IN_SERVICE, literal("lendable")),
+    (and_(IN_SERVICE, attach_handles.c.present), literal("lendable")),
     else_=literal("withheld"),
 )
 _COUNTED = (

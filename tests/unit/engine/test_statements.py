@@ -14,6 +14,10 @@ from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ADMIN, Host, bound, capacity
 from cantle.engine import attribute, bind, capacity, deployable, device, intake, lease, profile, results, work
 from cantle.engine import host as hosts
 from cantle.engine.arq import create_arqs, delete_arqs, delete_arqs_of_instance, get_arq, list_arqs
+from cantle.engine.explain import explain
+from cantle.engine.pool import list_pools
+from cantle.engine.room import list_room
+from cantle.model.alias import NO_ALIASES
 from cantle.model.arq import Arq
 from cantle.model.device import DeviceStatus
 from cantle.model.page import Page
@@ -25,7 +29,8 @@ SIZES = (10, 1000)
 MOST = 5
 #: Calls that send more: a lease is chosen (its profile with all kinds, hosts, what they offer), its project's quota is asked, it is locked,
 #: written in three tables and in the audit log, and what the host has left is counted. A host's failures are written there too.
-MORE = {"create lease": 10, "release lease": 7, "results: failed": 6}
+#: An explanation reads cards, those out of service, and three counts.
+MORE = {"create lease": 10, "release lease": 7, "results: failed": 6, "explain": 6}
 
 
 class World:
@@ -214,6 +219,9 @@ CALLS: dict[str, Callable[[World], Prepared]] = {
     "create lease": lambda world: lambda: lease.create_lease(world.db, ADMIN, profile_name="pair"),
     "get lease": _get_lease,
     "list leases": _list_leases,
+    "explain": lambda world: lambda: explain(world.db, name="pair"),
+    "how many more": lambda world: lambda: list_room(world.db, aliases=NO_ALIASES),
+    "list pools": lambda world: lambda: list_pools(world.db),
     "release lease": _release,
     "work": lambda world: lambda: work.current_work(world.db, "compute-1"),
     "results: ready": _results,
