@@ -22,6 +22,18 @@ WIDE = ("group", "code", "cards", "hosts", "reason", "mend", "examples")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many times.")
 @click.option("--host", help="Look at this host alone.")
 @click.option("--numa-node", "nodes", type=click.IntRange(min=0), multiple=True, help="A memory node of the guest.")
+@click.option(
+    "--placement",
+    is_flag=True,
+    help="Ask OpenStack Placement why it offers no host, as nova-scheduler would. Run it where a keeper runs.",
+)
+@click.option(
+    "--config-file",
+    "config_files",
+    multiple=True,
+    type=click.Path(),
+    help="With --placement, read this file; repeat for more. [default: /etc/cantle/cantle.conf and cantle.conf.d/]",
+)
 @output_options
 def explain(
     *,
@@ -31,6 +43,8 @@ def explain(
     count: int,
     host: str | None,
     nodes: tuple[int, ...],
+    placement: bool,
+    config_files: tuple[str, ...],
     fmt: str,
     chosen: tuple[str, ...],
 ) -> None:
@@ -44,17 +58,27 @@ def explain(
       cantle explain --flavor cg1.xlarge --count 2 -o wide
       cantle explain --spec "gpus== 2" --spec "gpu_arch=s== fermi"
       cantle explain --profile gold --host gpu1 -o json
+      cantle explain --profile gold --placement
     """
     if sum(map(bool, (profile, flavor, specs))) != 1:
         raise click.UsageError("Ask about one thing: --profile, --flavor, or --spec once or more.")
-    query = {
-        "profile": profile or flavor,
-        "extra_specs": json.dumps(specs_of(specs)) if specs else None,
-        "count": str(count),
-        "host": host,
-        "numa_nodes": ",".join(map(str, nodes)) or None,
-    }
-    found = connect().get("/v1/explain", query)
+    if config_files and not placement:
+        raise click.UsageError("--config-file belongs to --placement: without it a server is asked.")
+    if placement:
+        if nodes:
+            raise click.UsageError("Placement knows nothing of a guest's memory nodes: leave --numa-node away.")
+        from cantle.cli.placement_explain import ask  # noqa: PLC0415 - a server's modules, which others need not load
+
+        found = ask(config_files, name=profile or flavor, specs=specs_of(specs), count=count, hostname=host)
+    else:
+        query = {
+            "profile": profile or flavor,
+            "extra_specs": json.dumps(specs_of(specs)) if specs else None,
+            "count": str(count),
+            "host": host,
+            "numa_nodes": ",".join(map(str, nodes)) or None,
+        }
+        found = connect().get("/v1/explain", query)
     if fmt in ("json", "yaml"):
         print_record(found, fmt, chosen=chosen)
         return

@@ -6,7 +6,7 @@ for giving a provider another parent (1.37).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
@@ -14,11 +14,14 @@ from keystoneauth1.exceptions import ClientException
 
 from cantle.errors import CantleError, Conflict, NotFound, Unavailable
 from cantle.model.provider import Inventory, Node, Provider
+from cantle.model.request import Request, RequestGroup
 
 #: ``reserved`` may equal ``total`` from here on, and refusals carry codes.
 MICROVERSION = "1.26"
 #: The first in which a provider may get another parent.
 REPARENT = "1.37"
+#: The first whose candidates come from nested providers, and in which a host, and one of several traits, can be asked for.
+CANDIDATES, IN_TREE, ANY_TRAIT = "1.29", "1.31", "1.39"
 
 #: Answers that say nothing about what was asked: Placement, its database or the way there is in trouble.
 _AWAY = frozenset({401, 403, 408, 413, 429, 502, 503, 504})
@@ -89,6 +92,14 @@ class PlacementClient:
             frozenset(traits["traits"]),
         )
 
+    def inventories(self, uuid: str) -> dict[str, Inventory]:
+        """How much a provider has of each class.
+
+        :raises NotFound: ``provider-gone``.
+        """
+        found = self._get(f"/resource_providers/{uuid}/inventories")["inventories"]
+        return {name: _inventory(one) for name, one in found.items()}
+
     def usages(self, uuid: str) -> tuple[int, dict[str, int]]:
         """A provider's generation, and how much of each class is allocated of it.
 
@@ -104,6 +115,36 @@ class PlacementClient:
         """
         found = self._get(f"/resource_providers/{uuid}/allocations")["allocations"]
         return {consumer: dict(one["resources"]) for consumer, one in found.items()}
+
+    def having(self, *, trait: str | None = None, amounts: Iterable[tuple[str, int]] = ()) -> set[str]:
+        """Every provider of the whole cloud that has a trait, or can give these amounts now, or every one there is. The trait must be
+        known; nothing can give an amount of a class that is not."""
+        query = [f"required={trait}"] if trait else []
+        resources = ",".join(f"{name}:{amount}" for name, amount in amounts)
+        query += [f"resources={resources}"] if resources else []
+        try:
+            found = self._get("/resource_providers" + ("?" + "&".join(query) if query else ""))
+        except UnknownName:
+            if not resources:
+                raise
+            return set()
+        return {one["uuid"] for one in found["resource_providers"]}
+
+    def candidates(self, asked: Request, limit: int, root: str | None = None) -> list[set[str]]:
+        """What Nova's scheduler would be offered for the groups of a request: by candidate, the providers it takes from.
+
+        :param root: of this host's tree alone.
+        """
+        parts = [part for number, group in enumerate(asked.groups) for part in _group(str(number + 1), group, root)]
+        policy = "isolate" if asked.isolate else "none"
+        path = "/allocation_candidates?" + "&".join([*parts, f"group_policy={policy}", f"limit={limit}"])
+        any_trait = any(group.any_of for group in asked.groups)
+        version = ANY_TRAIT if any_trait else CANDIDATES if root is None else IN_TREE
+        try:
+            found = self._call("GET", path, version=version)
+        except UnknownName:
+            return []  # a trait or class that nobody has
+        return [set(one["allocations"]) for one in found["allocation_requests"]]
 
     def create(self, uuid: str, name: str, parent: str) -> Provider:
         """A new provider with nothing in it.
@@ -193,6 +234,18 @@ class PlacementClient:
             raise Unavailable(
                 "placement-away", f"What answers {method} {path} is not Placement: its answer is no JSON."
             ) from error
+
+
+def _group(suffix: str, group: RequestGroup, root: str | None) -> Iterator[str]:
+    """A group with a suffix, as Nova writes those of a device profile."""
+    yield f"resources{suffix}=" + ",".join(f"{name}:{amount}" for name, amount in group.amounts)
+    marks = [*sorted(group.required), *(f"!{name}" for name in sorted(group.forbidden))]
+    if marks:
+        yield f"required{suffix}=" + ",".join(marks)
+    for some in group.any_of:
+        yield f"required{suffix}=in:" + ",".join(sorted(some))
+    if root is not None:
+        yield f"in_tree{suffix}={root}"
 
 
 def _refusal(answer: Any, what: str) -> CantleError:

@@ -84,6 +84,12 @@ _RECORDS = select(
     (placement_providers.c.missing_since <= database_now(bindparam("since"))).label("vanished"),
 ).where(placement_providers.c.host_id == bindparam("of_host"))
 
+#: Whose every provider of ours is.
+_ALL = select(
+    placement_providers.c.uuid, placement_providers.c.record, placement_hosts.c.hostname, placement_hosts.c.root_uuid
+).join(placement_hosts, placement_hosts.c.host_id == placement_providers.c.host_id)
+_OF_HOST = _ALL.where(placement_hosts.c.hostname == bindparam("hostname"))
+
 #: States of a request in which it has a unit, or is being given one.
 HOLDING = (ArqState.BIND_STARTED, ArqState.BOUND)
 
@@ -100,6 +106,14 @@ def records(connection: Connection, host_id: int, grace_s: float) -> dict[str, t
     """By uuid, what we remember, whether its device is counted as missing, and whether that is so for longer than the grace."""
     rows = connection.execute(_RECORDS, {"of_host": host_id, "since": -grace_s})
     return {row.uuid: (_DECODER.decode(row.record), bool(row.missing), bool(row.vanished)) for row in rows}
+
+
+def everywhere(connection: Connection, hostname: str | None = None) -> list[tuple[str, str | None, Record]]:
+    """Of every host, or one: its name, its root provider, and what we remember of a provider; by name of host and provider."""
+    statement, values = (_ALL, {}) if hostname is None else (_OF_HOST, {"hostname": hostname})
+    rows = connection.execute(statement, values)
+    found = [(row.hostname, row.root_uuid, _DECODER.decode(row.record)) for row in rows]
+    return sorted(found, key=lambda one: (one[0], one[2].name))
 
 
 def mark_missing(connection: Connection, missing: Sequence[str], found: Sequence[str]) -> None:

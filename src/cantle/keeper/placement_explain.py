@@ -1,0 +1,256 @@
+"""Why does Placement offer no host for a request? Under Nova it is Placement that decides, by what it has and not by what is so.
+
+For each provider of ours the first reason. The traits and amounts are asked of Placement by its own filters, so that a whole cloud costs
+a request for each trait and group, not one for each provider; only some of those that have too little left are looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cantle.engine import choice
+from cantle.errors import BadRequest, NotFound
+from cantle.model.alias import NO_ALIASES, Aliases
+from cantle.model.explanation import Explanation, GroupView, Reason
+from cantle.model.provider import Inventory, Record
+from cantle.model.request import Request, RequestGroup
+from cantle.scheduling.explain import EXAMPLES, NAMED, Why
+from cantle.store import provider as store
+from cantle.store.database import Database
+
+if TYPE_CHECKING:
+    from cantle.placement.client import PlacementClient  # needs an extra
+
+#: Candidates that are asked for. When there are as many, hosts beyond them are not said to be impossible.
+CANDIDATES = 1000
+#: Providers of one group that are looked at one by one, with two requests each.
+EXAMINED = 50
+#: The trait of a compute node to which nova-scheduler sends nothing.
+DISABLED = "COMPUTE_STATUS_DISABLED"
+
+DIFF = "cantle placement diff shows what it shall have, and why"
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """A provider that we publish, whether Placement has it or not."""
+
+    hostname: str
+    root: str | None
+    record: Record
+
+    @property
+    def resource_class(self) -> str | None:
+        """What we wrote that it has; None where nothing was written."""
+        return self.record.forms[-1].resource_class if self.record.forms else None
+
+
+@dataclass(slots=True)
+class Look:
+    """What Placement says of the whole cloud: which providers are there, have a trait, can give what a group wants."""
+
+    there: set[str]
+    traits: dict[str, set[str]]
+    able: list[set[str]]
+
+
+@dataclass(slots=True)
+class _Tally:
+    cards: int = 0
+    hosts: set[str] = field(default_factory=set)
+    examples: list[str] = field(default_factory=list)
+
+
+def explain(
+    db: Database,
+    client: PlacementClient,
+    *,
+    name: str | None = None,
+    extra_specs: Mapping[str, str] | None = None,
+    count: int = 1,
+    hostname: str | None = None,
+    aliases: Aliases = NO_ALIASES,
+) -> Explanation:
+    """Which hosts Placement offers for ``count`` times a profile or flavor, or extra specs, and why it does not offer the rest. Its
+    providers are counted as cards. Nothing is written anywhere.
+
+    :param hostname: look at this host alone.
+    :raises NotFound: ``profile-not-found``; ``nothing-published``.
+    :raises BadRequest: ``not-for-placement``; what `cantle.engine.choice.by_name` raises.
+    :raises Unavailable: ``placement-away``.
+    """
+    with db.read() as connection:
+        if name is not None:
+            asked = choice.by_name(connection, name, count, aliases).request
+        else:
+            asked = choice.by_extra_specs(connection, extra_specs or {}, count, aliases).request
+        ours = [Ours(*one) for one in store.everywhere(connection, hostname)]
+    _check(asked, ours)
+    seen = look(client, asked)
+    found = [_group(client, group, number, ours, seen) for number, group in enumerate(asked.groups)]
+    fitting, complete = _offered(client, asked, ours, ours[0].root if hostname is not None else None)
+    fitting -= _disabled(ours, seen)
+    possible = set.intersection(*(hosts for _, hosts in found))
+    together = _together(client, asked, ours, seen, possible - fitting) if complete else ()
+    groups = tuple(view for view, _ in found)
+    hosts = len({one.hostname for one in ours})
+    return Explanation(hosts, len(ours), len(fitting), tuple(sorted(fitting)[:NAMED]), groups, together)
+
+
+def _check(asked: Request, ours: Sequence[Ours]) -> None:
+    for group in asked.groups:
+        if not group.amounts:
+            raise BadRequest(
+                "not-for-placement",
+                f"{group.name} says which cards it wants by their ids or labels, which Placement does not know; ask without --placement.",
+            )
+    if not ours:
+        raise NotFound("nothing-published", "Nothing of ours is published in Placement: see cantle placement diff.")
+
+
+def look(client: PlacementClient, asked: Request) -> Look:
+    """Ask Placement what decides about the groups: a request for each trait, and one for each different amount."""
+    names = {DISABLED}
+    for group in asked.groups:
+        names |= group.required | group.forbidden | frozenset[str]().union(*group.any_of)
+    known = client.known_traits(names)
+    traits = {name: client.having(trait=name) if name in known else set() for name in sorted(names)}
+    by_amounts = {group.amounts: client.having(amounts=group.amounts) for group in asked.groups}
+    return Look(client.having(), traits, [by_amounts[group.amounts] for group in asked.groups])
+
+
+def of_provider(group: RequestGroup, one: Ours, there: set[str], traits: Mapping[str, set[str]]) -> Why | None:
+    """The first reason why a provider does not do for a group, apart from how much it has left; None when there is none."""
+    uuid = one.record.uuid
+    if uuid not in there:
+        return Why("not-in-placement", "is not in Placement", DIFF)
+    wanted = {name for name, _ in group.amounts}
+    if one.resource_class is not None and wanted != {one.resource_class}:
+        return Why(
+            "other-class", f"offers {one.resource_class}", "ask for that, or set another mode: cantle device set-mode"
+        )
+    for name in sorted(group.required):
+        if uuid not in traits[name]:
+            return Why("lacks-trait", f"lacks {name} in Placement", f"do without the trait; {DIFF}")
+    for some in group.any_of:
+        if not any(uuid in traits[name] for name in some):
+            return Why("lacks-trait", f"lacks all of {', '.join(sorted(some))} in Placement", "ask for another trait")
+    for name in sorted(group.forbidden):
+        if uuid in traits[name]:
+            return Why("forbidden-trait", f"has {name}, which is forbidden", "do not forbid the trait")
+    return None
+
+
+def of_amounts(group: RequestGroup, inventories: Mapping[str, Inventory], used: Mapping[str, int], ours: Record) -> Why:
+    """Why a provider cannot give what a group wants of it, by what Placement has of it."""
+    for name, wanted in group.amounts:
+        one = inventories.get(name)
+        if one is None:
+            return Why("no-inventory", f"has no {name} in Placement", DIFF)
+        if not one.min_unit <= wanted <= one.max_unit or wanted % one.step_size:
+            steps = "" if one.step_size == 1 else f" in steps of {one.step_size}"
+            what = f"gives one group {one.min_unit} to {one.max_unit} {name}{steps}, {wanted} wanted"
+            return Why("not-so-many-at-once", what, "ask for fewer in one group, or raise max_unit")
+        left = int((one.total - one.reserved) * one.allocation_ratio) - used.get(name, 0)
+        if left >= wanted:
+            continue
+        if ours.operator.reserved and one.reserved >= one.total:
+            return Why(
+                "all-reserved", f"has all {name} reserved by an operator", "openstack resource provider inventory set"
+            )
+        if one.reserved >= one.total:
+            return Why("all-reserved", f"has all {name} reserved in Placement", DIFF)
+        parts = [f"{used.get(name, 0)} of {one.total} {name} allocated"]
+        parts += [f"{one.reserved} reserved"] if one.reserved else []
+        mend = "wait, or see who has them: openstack resource provider show --allocations"
+        return Why("too-few-left", f"has {' and '.join(parts)}, {wanted} wanted", mend)
+    return Why("changed-meanwhile", "was changed while this was asked", "ask again")
+
+
+def _group(
+    client: PlacementClient, group: RequestGroup, number: int, ours: Sequence[Ours], seen: Look
+) -> tuple[GroupView, set[str]]:
+    """What there is to say about one group, and the hosts on which it finds a provider."""
+    tallies: dict[Why, _Tally] = {}
+    hosts: set[str] = set()
+    examined = suitable = 0
+    for one in ours:
+        why = of_provider(group, one, seen.there, seen.traits)
+        if why is None and one.record.uuid in seen.able[number]:
+            suitable += 1
+            hosts.add(one.hostname)
+            continue
+        if why is None:
+            examined += 1
+            why = _amounts(client, group, one) if examined <= EXAMINED else _UNSEEN
+        _count(tallies, why, one.hostname, one.record.name, cards=1)
+    return GroupView(group.name, group.units, suitable, _sorted(tallies)), hosts
+
+
+#: Of those that are too many to be looked at.
+_UNSEEN = Why("too-few-left", "cannot give as many in Placement", "ask about one host to see what it has: --host")
+
+
+def _amounts(client: PlacementClient, group: RequestGroup, one: Ours) -> Why:
+    uuid = one.record.uuid
+    try:
+        return of_amounts(group, client.inventories(uuid), client.usages(uuid)[1], one.record)
+    except NotFound:
+        return Why("not-in-placement", "is not in Placement", DIFF)
+
+
+def _offered(client: PlacementClient, asked: Request, ours: Sequence[Ours], root: str | None) -> tuple[set[str], bool]:
+    """Hosts that Placement offers, and whether these are all."""
+    names = {one.record.uuid: one.hostname for one in ours}
+    found = client.candidates(asked, CANDIDATES, root)
+    hosts = {names[uuid] for providers in found for uuid in providers if uuid in names}
+    return hosts, len(found) < CANDIDATES
+
+
+def _disabled(ours: Sequence[Ours], seen: Look) -> set[str]:
+    return {one.hostname for one in ours if one.root in seen.traits[DISABLED]}
+
+
+def _together(
+    client: PlacementClient, asked: Request, ours: Sequence[Ours], seen: Look, hosts: Iterable[str]
+) -> tuple[Reason, ...]:
+    """Why hosts are not offered though each group finds a provider there."""
+    left = sorted(hosts)
+    if not left:
+        return ()
+    closed = _disabled(ours, seen)
+    mixed: set[str] = set()
+    if asked.isolate and set(left) - closed:
+        mixed, _ = _offered(client, replace(asked, isolate=False), ours, None)
+    tallies: dict[Why, _Tally] = {}
+    for name in left:
+        if name in closed:
+            why = Why("compute-disabled", "is disabled for Nova's scheduler", "openstack compute service set --enable")
+        elif name in mixed:
+            why = Why(
+                "not-isolated", "has too few different providers for groups that are isolated", "group_policy=none"
+            )
+        else:
+            why = Why(
+                "not-together", "has a provider for each group, but not for all of them together", "ask for fewer"
+            )
+        _count(tallies, why, name, "", cards=0)
+    return _sorted(tallies)
+
+
+def _count(tallies: dict[Why, _Tally], why: Why, hostname: str, provider: str, *, cards: int) -> None:
+    tally = tallies.setdefault(why, _Tally())
+    tally.cards += cards
+    tally.hosts.add(hostname)
+    if len(tally.examples) < EXAMPLES:
+        tally.examples.append(provider or hostname)
+
+
+def _sorted(tallies: Mapping[Why, _Tally]) -> tuple[Reason, ...]:
+    found = [
+        Reason(why.code, why.what, why.mend, tally.cards, len(tally.hosts), tuple(tally.examples))
+        for why, tally in tallies.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-one.cards, -one.hosts, one.what)))

@@ -1,0 +1,185 @@
+"""``cantle explain --placement``: why Placement offers no host, against the real service over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from tests.databases import database
+from tests.placement_service import Placement
+from tests.unit.engine.cloud import ADMIN, T4_2B, Host, make_profile, t4, whole
+from tests.unit.placement.test_publisher import Cloud
+
+from cantle.cli.main import run
+from cantle.engine.capacity import list_capacity
+from cantle.engine.flavor import create_flavor
+from cantle.engine.lease import create_lease
+from cantle.keeper.placement_explain import explain
+from cantle.model.alias import NO_ALIASES
+from cantle.placement.client import PlacementClient
+
+
+class Desk:
+    """Two hosts, each with a T4 in four and a whole card, published; and a shell."""
+
+    def __init__(self, cloud: Cloud, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.cloud = cloud
+        self._file = file
+        self._capsys = capsys
+        cloud.compute_node("compute-2")
+        cloud.host.report(t4(4), whole())
+        Host(cloud.db, "compute-2").report(t4(4, host="compute-2"), whole(host="compute-2"))
+        make_profile(cloud.db, "slice", [{"resources:VGPU": "1", f"trait:{T4_2B}": "required"}])
+        make_profile(cloud.db, "both", [{"resources:VGPU": "1"}, {"resources:PGPU": "1"}])
+        self.publish()
+
+    def publish(self) -> None:
+        """The keeper's round."""
+        self.cloud.round()
+
+    def why(self, *words: str, code: int = 0) -> Any:
+        """What ``cantle explain --placement`` answers; its words where it fails."""
+        ended = run(["explain", "--placement", "--config-file", str(self._file), *words, "-o", "json"])
+        said = self._capsys.readouterr()
+        assert ended == code, said.err
+        return said.err if code else json.loads(said.out)
+
+    def reasons(self, *words: str, group: int = 0) -> dict[str, str]:
+        """Of a group, by code, what is so; those of another class left out."""
+        found = self.why(*words)["groups"][group]["reasons"]
+        return {one["code"]: one["what"] for one in found if one["code"] != "other-class"}
+
+    def provider(self, resource_class: str, hostname: str) -> str:
+        """The uuid of a host's provider of a class."""
+        (found,) = (
+            one.rp_uuid
+            for one in list_capacity(self.cloud.db)
+            if (one.resource_class, one.hostname) == (resource_class, hostname)
+        )
+        return found
+
+    def allocate(self, amounts: dict[str, dict[str, int]]) -> None:
+        """An instance takes so much of providers."""
+        body = {
+            "allocations": {uuid: {"resources": some} for uuid, some in amounts.items()},
+            "project_id": "alice",
+            "user_id": "alice",
+            "consumer_generation": None,
+            "consumer_type": "INSTANCE",
+        }
+        self.cloud.placement.call("PUT", f"/allocations/{uuid4()}", body)
+
+    def mark(self, uuid: str, *traits: str) -> None:
+        """Give a provider these traits and no others."""
+        path = f"/resource_providers/{uuid}"
+        generation = self.cloud.placement.call("GET", path)["generation"]
+        body = {"resource_provider_generation": generation, "traits": list(traits)}
+        self.cloud.placement.call("PUT", f"{path}/traits", body)
+
+
+@pytest.fixture
+def desk(service: Placement, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Desk]:
+    """See `Desk`."""
+    with database("sqlite", tmp_path) as db, service.listening() as url:
+        file = tmp_path / "cantle.conf"
+        file.write_text(
+            f"[database]\nconnection = sqlite:///{tmp_path / 'cantle.db'}\n"
+            f"[placement]\nauth_type = none\nendpoint_override = {url}\n"
+            '[pci]\nalias = {"name": "t4", "vendor_id": "10de", "product_id": "1eb8"}\n'
+        )
+        yield Desk(Cloud(db, service), file, capsys)
+
+
+def test_the_hosts_that_placement_offers_are_named(desk: Desk) -> None:
+    found = desk.why("--profile", "slice")
+    assert found["fitting"] == ["compute-1", "compute-2"]
+    assert (found["hosts"], found["cards"], found["groups"][0]["suitable"]) == (2, 4, 2)
+    assert desk.why("--profile", "both", "--host", "compute-2")["fitting"] == ["compute-2"]
+
+
+def test_what_is_allocated_is_counted_and_freeing_it_changes_the_answer(desk: Desk) -> None:
+    for host in ("compute-1", "compute-2"):
+        desk.allocate({desk.provider("VGPU", host): {"VGPU": 1}})
+        for _ in range(3):
+            desk.allocate({desk.provider("VGPU", host): {"VGPU": 1}})
+    found = desk.why("--profile", "slice")
+    (reason,) = (one for one in found["groups"][0]["reasons"] if one["code"] == "too-few-left")
+    assert (found["fits"], reason["cards"], reason["hosts"]) == (False, 2, 2)
+    assert reason["what"] == "has 4 of 4 VGPU allocated, 1 wanted"
+
+
+def test_one_host_that_a_lease_of_our_own_fills_is_reserved_in_placement(desk: Desk) -> None:
+    make_profile(desk.cloud.db, "card", [{"resources:PGPU": "1"}])
+    create_lease(desk.cloud.db, ADMIN, profile_name="card", hostname="compute-1")
+    desk.publish()
+    assert desk.why("--profile", "both")["fitting"] == ["compute-2"]
+    assert desk.reasons("--profile", "both", "--host", "compute-1", group=1) == {
+        "all-reserved": "has all PGPU reserved in Placement"
+    }
+
+
+def test_a_trait_that_placement_lacks_is_named_though_our_own_database_has_it(desk: Desk) -> None:
+    desk.mark(desk.provider("VGPU", "compute-1"), "OWNER_CYBORG")
+    assert desk.why("--profile", "slice")["fitting"] == ["compute-2"]
+    assert desk.reasons("--profile", "slice") == {"lacks-trait": f"lacks {T4_2B} in Placement"}
+
+
+def test_a_trait_that_nobody_has_heard_of_is_lacked_by_all(desk: Desk) -> None:
+    make_profile(desk.cloud.db, "odd", [{"resources:VGPU": "1", "trait:CUSTOM_ODD": "required"}])
+    assert desk.reasons("--profile", "odd") == {"lacks-trait": "lacks CUSTOM_ODD in Placement"}
+
+
+def test_more_than_one_group_may_take_of_a_provider_says_so(desk: Desk) -> None:
+    make_profile(desk.cloud.db, "two", [{"resources:VGPU": "2"}])
+    assert desk.reasons("--profile", "two") == {"not-so-many-at-once": "gives one group 1 to 1 VGPU, 2 wanted"}
+
+
+def test_a_provider_that_somebody_deleted_is_not_in_placement(desk: Desk) -> None:
+    desk.cloud.placement.call("DELETE", f"/resource_providers/{desk.provider('VGPU', 'compute-1')}")
+    assert desk.reasons("--profile", "slice") == {"not-in-placement": "is not in Placement"}
+
+
+def test_a_host_that_is_disabled_for_the_scheduler_says_so(desk: Desk) -> None:
+    desk.mark(desk.cloud.nodes["compute-1"], "COMPUTE_STATUS_DISABLED")
+    found = desk.why("--profile", "slice")
+    assert found["fitting"] == ["compute-2"]
+    assert [one["code"] for one in found["together"]] == ["compute-disabled"]
+
+
+def test_isolated_groups_that_share_a_card_say_so(desk: Desk) -> None:
+    for host in ("compute-1", "compute-2"):
+        path = f"/resource_providers/{desk.provider('VGPU', host)}/inventories/VGPU"
+        desk.cloud.placement.call("PUT", path, {**desk.cloud.placement.call("GET", path), "max_unit": 4})
+    specs = {"resources1:VGPU": "1", "resources2:VGPU": "1", "group_policy": "isolate"}
+    create_flavor(desk.cloud.db, ADMIN, name="apart", extra_specs=specs, aliases=NO_ALIASES)
+    found = desk.why("--flavor", "apart")
+    assert not found["fits"]
+    assert [(one["code"], one["hosts"]) for one in found["together"]] == [("not-isolated", 2)]
+
+
+def test_groups_that_fit_one_by_one_alone_say_so(desk: Desk) -> None:
+    make_profile(desk.cloud.db, "cards", [{"resources:PGPU": "1"}, {"resources:PGPU": "1"}])
+    assert [one["code"] for one in desk.why("--profile", "cards")["together"]] == ["not-together"]
+
+
+def test_what_placement_cannot_be_asked_is_refused(desk: Desk) -> None:
+    assert "not-for-placement" in desk.why("--spec", "pci_passthrough:alias=t4:1", code=2)
+    assert "host-not-found" in desk.why("--profile", "slice", "--host", "nowhere", code=3)
+
+
+def test_it_asks_as_much_of_placement_in_a_larger_cloud(desk: Desk) -> None:
+    def requests() -> int:
+        client = PlacementClient(desk.cloud.placement.adapter())
+        explain(desk.cloud.db, client, name="both")
+        return client.requests
+
+    before = requests()
+    for number in range(3, 9):
+        desk.cloud.compute_node(f"compute-{number}")
+        Host(desk.cloud.db, f"compute-{number}").report(t4(4, host=f"compute-{number}"))
+    desk.publish()
+    assert requests() == before
