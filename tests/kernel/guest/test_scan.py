@@ -12,6 +12,10 @@ from tests.kernel.guest.command import cantle
 from tests.kernel.lab import machine
 from tests.kernel.lab.machine import SHARED_DISPLAY, SHARED_NIC, address
 
+from cantle.kernel import serial
+from cantle.kernel.root import Root
+from cantle.model.pci import PciAddress
+
 LETS_GO = "; driver nvidia lets go of it first"
 NO_IOMMU = "no IOMMU (kernel command line says intel_iommu=off)"
 
@@ -148,3 +152,17 @@ def test_without_an_iommu_whole_cards_cannot_be_lent_and_the_reason_says_what_to
     cut = f"can be cut into mediated devices (not lent whole: {NO_IOMMU})"
     assert verdict(found[address("t4")])[1:] == ("mdev", True, cut)
     assert verdict(found["mtty"]) == (["mdev"], "mdev", True, "can be cut into mediated devices")
+
+
+def test_the_serial_number_of_a_card_is_that_of_lspci_and_most_have_none() -> None:
+    lines = subprocess.run(["lspci", "-D", "-vv"], capture_output=True, text=True, check=True).stdout.splitlines()
+    listed: dict[str, str] = {}
+    at = ""
+    for line in lines:
+        if line[:1].isdigit():
+            at = line.split(" ", 1)[0]
+        elif "Device Serial Number " in line:
+            listed[at] = line.rpartition(" ")[2]
+    assert listed == {address("fpga"): machine.SERIAL}
+    found = {name: serial.own(Root(), PciAddress.parse(name)) for name in rows("--all") if name.startswith("0000:")}
+    assert {name: one for name, one in found.items() if one} == {address("fpga"): {"serial": machine.SERIAL}}
