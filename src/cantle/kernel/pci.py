@@ -12,6 +12,10 @@ from cantle.model.problem import Problem
 
 DEVICES = "sys/bus/pci/devices"
 
+#: Power states in which reading a function's configuration space wakes nobody. That of a function without a driver is not known to the
+#: kernel (pci_device_remove): no driver, nobody who would have put it to sleep.
+AWAKE = frozenset({"D0", "unknown"})
+
 #: As the kernel's pci_uevent() writes them, in lower case; the class has no leading zeros.
 _UEVENT_IDS = re.compile(
     r"pci_class=([0-9a-f]{1,6})\npci_id=([0-9a-f]{4}):([0-9a-f]{4})\npci_subsys_id=([0-9a-f]{4}):([0-9a-f]{4})"
@@ -103,10 +107,10 @@ def _ids(files: Directory) -> tuple[str, str, str, str, str]:
 def _reads_ones(files: Directory) -> bool:
     """Whether the function answers every read of its configuration space with ones, as one that fell off the bus does.
 
-    Asked only of a function in D0: reading the space of a sleeping one would wake it, and looking must change nothing.
+    Asked only of a function that is awake: reading the space of a sleeping one would wake it, and looking must change nothing.
     (A virtual function's vendor id reads ffff by the SR-IOV specification, so they are never asked.)
     """
-    if files.read_or_none("power_state") != "D0":
+    if files.read_or_none("power_state") not in AWAKE:
         return False
     try:
         return files.head_or_none("config", 4) == b"\xff\xff\xff\xff"

@@ -10,7 +10,7 @@ import re
 import struct
 
 from cantle.errors import HostError
-from cantle.kernel.pci import DEVICES
+from cantle.kernel.pci import AWAKE, DEVICES
 from cantle.kernel.root import Root
 from cantle.model.pci import PciAddress
 
@@ -23,8 +23,6 @@ _UNIQUE_ID = re.compile(r"[0-9a-f]{1,16}")
 _EXTENDED = 0x100
 _SPACE = 4096
 _SERIAL_NUMBER = 0x0003
-#: The kernel does not know the state of a function that never had a driver: nobody has put it to sleep (drivers/pci/probe.c).
-_AWAKE = ("D0", "unknown")
 _NONE = frozenset({0, 0xFFFF_FFFF_FFFF_FFFF})
 
 
@@ -76,7 +74,7 @@ def _read(root: Root, rel: str) -> str:
 def _serial_number(root: Root, address: PciAddress) -> str | None:
     try:
         with root.directory(f"{DEVICES}/{address}") as files:
-            if files.read_or_none("power_state") not in _AWAKE:
+            if files.read_or_none("power_state") not in AWAKE:
                 return None
             return serial_number(files.head_or_none("config", _SPACE) or b"")
     except HostError:

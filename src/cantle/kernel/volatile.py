@@ -45,7 +45,7 @@ def _ids(root: Root, card: str) -> bytes | None:
     if files is None:
         return None
     with files:
-        if files.read_or_none("power_state") != "D0":
+        if files.read_or_none("power_state") not in pci.AWAKE:
             return None
         try:
             return files.head_or_none("config", _IDS)

@@ -138,6 +138,14 @@ def test_a_card_that_reads_ones_is_dead(tree: Tree) -> None:
     assert one(tree, A2).dead
 
 
+def test_a_dead_card_that_its_driver_gave_up_is_dead_too(tree: Tree) -> None:
+    """Without a driver the kernel calls its power state unknown."""
+    tree.function(A2, "10de:25b6", "030200")
+    tree.attribute(A2, "config", b"\xff" * 64)
+    tree.attribute(A2, "power_state", "unknown\n")
+    assert one(tree, A2).dead
+
+
 def test_a_sleeping_card_is_not_woken_to_see_whether_it_is_dead(tree: Tree) -> None:
     tree.function(A2, "10de:25b6", "030200")
     tree.attribute(A2, "config", b"\xff" * 64)
