@@ -123,6 +123,14 @@ def test_the_agent_of_a_host_speaks_for_it_and_for_no_other(db: Database, agents
         assert code(ask(agents, method, f"/v1/hosts/h2/{path}", one)) == "token-not-valid"
 
 
+def test_what_holds_a_secret_is_kept_by_no_proxy(db: Database, public: Any, agents: Any, admin: str) -> None:
+    """The code of an invitation, and the token that an agent gets for it."""
+    invited = ask(public, "POST", "/v1/hosts/gpu2/invite", admin, json={})
+    joined = ask(agents, "POST", "/v1/join", invited.json["code"], json={})
+    assert joined.json["token"] not in (None, invited.json["code"])
+    assert [answer.headers["cache-control"] for answer in (invited, joined)] == ["no-store", "no-store"]
+
+
 def test_an_agents_token_opens_nothing_of_the_clients_api(db: Database, public: Any) -> None:
     for role in (Role.AGENT, Role.JOIN):
         _, one = create_token(db, LOCAL_ADMIN, name="h1", role=role, hostname="h1")

@@ -114,3 +114,14 @@ def test_what_differs_anywhere_is_another_place(parts: list[str]) -> None:
     assert (
         IdempotencyKey.of("k", one, "POST", "/x", b"").place != IdempotencyKey.of("k", other, "POST", "/x", b"").place
     )
+
+
+def test_a_caller_of_the_same_name_in_another_project_never_gets_the_answer_of_the_first() -> None:
+    """Tokens of two projects may well be named alike: ``ci``."""
+    places = {
+        IdempotencyKey.of("k", Identity("ci", project), method, path, b"").place
+        for project in ("lab", "shop", None)
+        for method in ("POST", "PUT")
+        for path in ("/v1/leases", "/v1/profiles")
+    }
+    assert len(places) == 12
