@@ -156,9 +156,9 @@ def _origin(conf: cfg.ConfigOpts, option: str, section: str) -> str | None:
     return str(place.detail)
 
 
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     """For oslo.config's sample generator: each section with its options, the per-type one by an example name."""
-    listed: list[tuple[str, list[cfg.Opt]]] = [
+    listed: list[tuple[str | None, list[cfg.Opt]]] = [
         (section, list(options)) for section, options in ENABLING_OPTIONS.items()
     ]
     listed.append((_CANONICAL, [_WHOLE_IF_NOT_OFFERED]))

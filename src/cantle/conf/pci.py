@@ -57,6 +57,15 @@ LABEL_OPTIONS: tuple[cfg.Opt, ...] = (
     ),
 )
 
+SEED_OPTIONS: tuple[cfg.Opt, ...] = (
+    cfg.MultiStrOpt(
+        "instance_type_extra_specs",
+        default=[],
+        help="Labels of all cards of this host in the form of older clouds: cpu_arch:x86_64,gpu_arch:fermi,hypervisor_type:LXC. "
+        "gpus is passed over, since cards are counted. [labels] host and card go before it.",
+    ),
+)
+
 #: Where each option may be written: section and name.
 _ALIAS = (("pci", "alias"), ("DEFAULT", "pci_alias"))
 _DEVICE_SPEC = (("pci", "device_spec"), ("pci", "passthrough_whitelist"), ("DEFAULT", "pci_passthrough_whitelist"))
@@ -100,8 +109,11 @@ def labelling(paths: Sequence[str], directories: Sequence[str] = ()) -> Labellin
         prefix_match=switches.regex_prefix_match,
         report_in_placement=switches.report_in_placement,
     )
-    cards, hosts = (_entries(paths, directories, (("labels", name),)) for name in ("card", "host"))
-    return label.parse(cards, hosts, whitelist)
+    cards, hosts, seeds = (
+        _entries(paths, directories, (place,))
+        for place in (("labels", "card"), ("labels", "host"), ("DEFAULT", "instance_type_extra_specs"))
+    )
+    return label.parse(cards, hosts, whitelist, seeds)
 
 
 def _places(conf: cfg.ConfigOpts) -> tuple[list[str], list[str]]:
@@ -119,6 +131,6 @@ def _entries(paths: Sequence[str], directories: Sequence[str], names: Sequence[t
     return found
 
 
-def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
+def list_opts() -> list[tuple[str | None, list[cfg.Opt]]]:
     """For oslo.config's sample generator."""
-    return [("pci", list(PCI_OPTIONS)), ("labels", list(LABEL_OPTIONS))]
+    return [(None, list(SEED_OPTIONS)), ("pci", list(PCI_OPTIONS)), ("labels", list(LABEL_OPTIONS))]

@@ -1,8 +1,8 @@
 """Labels: what configuration says of cards where the hardware cannot say (spec S2.3), and what the whitelist says of them.
 
 ``[labels] card`` holds a JSON object an occurrence: match keys (``address``, ``vendor_id``, ``product_id`` as in ``[pci] device_spec``,
-``model`` and ``hostname`` as patterns), and labels. ``[labels] host`` is the same for all cards of a host. All that match count, later
-ones over earlier ones.
+``model`` and ``hostname`` as patterns), and labels. ``[labels] host`` is the same for all cards of a host; so is the seed's flag
+``instance_type_extra_specs``, ``key:value`` with commas. All that match count, later ones over earlier ones.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cantle.model.device_spec import parse as parse_specs
 from cantle.model.json_option import Entry, decode
 from cantle.model.kind import PER_GUEST_LABEL
 
-CARD, HOST = "[labels] card", "[labels] host"
+CARD, HOST, SEED = "[labels] card", "[labels] host", "instance_type_extra_specs"
 CODE = "bad-label"
 
 _CARD_KEYS = frozenset({"address", "vendor_id", "product_id", "model"})
@@ -59,13 +59,33 @@ class Labelling:
 NO_LABELS = Labelling()
 
 
-def parse(cards: Sequence[Entry], hosts: Sequence[Entry], whitelist: Whitelist) -> Labelling:
+def parse(
+    cards: Sequence[Entry], hosts: Sequence[Entry], whitelist: Whitelist, seeds: Sequence[Entry] = ()
+) -> Labelling:
     """The labelling that these occurrences make.
+
+    :param seeds: of the seed's flag; what is said in the other ways goes before it.
 
     :raises BadConfig: ``bad-label``, naming file, line and what is wrong; ``bad-device-spec`` for ids or an address.
     """
-    rules = [_rule(entry, HOST, frozenset()) for entry in hosts] + [_rule(entry, CARD, _CARD_KEYS) for entry in cards]
+    rules = [_seed(entry) for entry in seeds]
+    rules += [_rule(entry, HOST, frozenset()) for entry in hosts] + [_rule(entry, CARD, _CARD_KEYS) for entry in cards]
     return Labelling(tuple(rules), whitelist)
+
+
+def _seed(entry: Entry) -> Rule:
+    """``gpu_arch:fermi,hypervisor_type:LXC``. ``gpus`` is passed over: how many cards are free is counted."""
+    labels: dict[str, str] = {}
+    for part in filter(None, map(str.strip, entry.text.split(","))):
+        key, colon, value = (word.strip() for word in part.partition(":"))
+        if not (key and colon and value):
+            raise entry.refused(CODE, SEED, f"{part!r} is not key:value, such as gpu_arch:fermi.")
+        if key in (_TAKEN | _CARD_KEYS) - {"gpus"}:
+            raise entry.refused(CODE, SEED, f"{key} cannot be a label here.")
+        labels[key] = _value(entry, SEED, key, value)
+    labels.pop("gpus", None)
+    (spec,) = parse_specs([Entry("{}", entry.place)]).specs
+    return Rule(spec, "*", "*", labels)
 
 
 def _rule(entry: Entry, option: str, match_keys: frozenset[str]) -> Rule:

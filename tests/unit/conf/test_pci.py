@@ -46,6 +46,16 @@ def test_the_whitelist_under_todays_and_the_seeds_names(tmp_path: Path, text: st
     assert devices.load([file(tmp_path, text)]).labelling.whitelist.of(T4) is not None
 
 
+def test_what_the_seeds_flag_says_of_a_host_is_a_label_of_its_cards(tmp_path: Path) -> None:
+    old = file(
+        tmp_path,
+        "[DEFAULT]\ninstance_type_extra_specs = cpu_arch:x86_64, gpus:4,gpu_arch:fermi,hypervisor_type:LXC\n"
+        '[labels]\nhost = {"cpu_arch": "aarch64"}\n',
+    )
+    labels = devices.load([old]).labelling.of("compute-1", "T4", T4)
+    assert labels == {"cpu_arch": "aarch64", "gpu_arch": "fermi", "hypervisor_type": "LXC"}
+
+
 def test_labels_by_host_vendor_product_address_and_model_later_ones_over_earlier_ones(tmp_path: Path) -> None:
     text = """
 [labels]
@@ -69,6 +79,11 @@ card = {"address": "0000:3b:00.0", "slot": "3"}
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        (
+            "[DEFAULT]\n\ninstance_type_extra_specs = gpus:4,fermi\n",
+            ":3: instance_type_extra_specs: 'fermi' is not key:value",
+        ),
+        ("[DEFAULT]\ninstance_type_extra_specs = traits:a\n", "traits cannot be a label"),
         ("[labels]\ncard = x\n", ":2: [labels] card: 'x' is no JSON"),
         ("[labels]\n\n\ncard = []\n", ":4: [labels] card: '[]' is not one JSON object"),
         ('[labels]\ncard = {"vendor_id": "10de"}\n', ":2: [labels] card: "),
