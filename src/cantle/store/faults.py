@@ -22,7 +22,17 @@ _PG_REFUSED = (
     "no password supplied",
     "not permitted to log in",
 )
+#: A statement that the driver has prepared: its result has other types now, it is not there, or is there already.
+_PG_STATEMENT_LOST = frozenset({"0A000", "26000", "42P05"})
 _MYSQL_READ_ONLY = frozenset({1290, 1792, 1836})
+
+
+_STATEMENT_LOST = (
+    "database-statement-lost",
+    "The database {where} does not know a statement that was prepared there; try again. Its schema was just changed, or a pooler gives "
+    "each transaction another connection.",
+)
+_AWAY = ("database-away", "The database {where} does not answer; it is down, restarting or out of connections.")
 
 
 class LookAgain(Exception):
@@ -59,11 +69,11 @@ def translated(error: DBAPIError, where: str) -> CantleError:
             "database-refused",
             f"The database {where} refuses us: wrong user, password or database name. Check the URL.",
         )
-    if state.startswith("42") or number in (1146, 1054):
+    lost = state in _PG_STATEMENT_LOST
+    if (state.startswith("42") and not lost) or number in (1146, 1054):
         return Unavailable("database-not-migrated", f"The database {where} lacks our tables; run the migrations.")
-    return Unavailable(
-        "database-away", f"The database {where} does not answer; it is down, restarting or out of connections."
-    )
+    code, sentence = _STATEMENT_LOST if lost else _AWAY
+    return Unavailable(code, sentence.format(where=where))
 
 
 def unusable_value() -> BadRequest:

@@ -8,7 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, Double, bindparam, cast, delete, insert, or_, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Double,
+    Integer,
+    MetaData,
+    Table,
+    bindparam,
+    cast,
+    delete,
+    insert,
+    or_,
+    select,
+    update,
+)
 from tests.databases import database
 
 from cantle.errors import BadRequest, Unavailable
@@ -148,6 +162,45 @@ def test_postgresql_keeps_its_plan_of_a_statement_that_is_read_again_and_again(p
     with postgres.read() as connection:
         kept = connection.exec_driver_sql("SELECT statement FROM pg_prepared_statements").scalars().all()
     assert any("hosts.hostname IN" in statement for statement in kept)
+
+
+def test_after_a_change_of_the_schema_a_read_fails_once_and_says_that_it_may_be_tried_again(postgres: Database) -> None:
+    odd = Table("odd", MetaData(), Column("number", Integer))
+    find = Prepared(select(odd))
+    with postgres.write() as connection:
+        odd.create(connection)
+    try:
+        _often(postgres, find)
+        with postgres.write() as connection:
+            connection.exec_driver_sql("ALTER TABLE odd ALTER COLUMN number TYPE bigint")
+        with pytest.raises(Unavailable) as lost, postgres.read() as connection:
+            find.all(connection, {})
+        assert lost.value.code == "database-statement-lost"
+        with postgres.read() as connection:
+            assert find.all(connection, {}) == []
+    finally:
+        with postgres.write() as connection:
+            odd.drop(connection)
+
+
+def test_behind_a_pooler_that_loses_statements_the_schema_is_not_blamed(postgres: Database) -> None:
+    _often(postgres, NAMED)
+
+    def look_on_another_connection_of_the_poolers(connection: Connection) -> None:
+        driver: Any = connection.connection.driver_connection
+        driver.pgconn.exec_(b"DEALLOCATE ALL")  # unseen by the driver
+        NAMED.all(connection, {"names": ["a"], "ago": 0.0})
+
+    with pytest.raises(Unavailable) as lost, postgres.read() as connection:
+        look_on_another_connection_of_the_poolers(connection)
+    assert lost.value.code == "database-statement-lost"
+
+
+def _often(db: Database, statement: Prepared) -> None:
+    """Read it so often that the driver has it prepared."""
+    for _ in range(8):
+        with db.read() as connection:
+            statement.all(connection, {"names": ["a"], "ago": 0.0})
 
 
 def test_a_connection_that_broke_is_not_used_again(postgres: Database) -> None:
