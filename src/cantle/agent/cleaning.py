@@ -3,6 +3,8 @@ was done, no more."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from cantle.errors import HostError
 from cantle.kernel import reset
 from cantle.kernel.root import Root
@@ -15,6 +17,11 @@ NOT_CLEAN = frozenset({"reset-failed", "reset-not-offered"})
 NOTHING = Cleaning("none", "nothing was there to be cleaned")
 KEPT = Cleaning("none", "nothing was done: a mediated device that Cantle did not make stays as it is")
 REMOVED = Cleaning("removed", "the mediated device was removed; the next one is made anew")
+
+
+def after(cleaned: Cleaning | None, notes: Iterable[str]) -> Cleaning | None:
+    """The record with what was done to the guest before."""
+    return None if cleaned is None else Cleaning(cleaned.method, "; ".join([*notes, cleaned.done]))
 
 
 def clean(root: Root, unit: Unit, *, required: bool) -> Cleaning:

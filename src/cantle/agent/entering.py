@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cantle.attach import entry
+from cantle.attach import entry, stop
 from cantle.errors import BadRequest, CantleError
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Executors, Undo
@@ -19,6 +19,8 @@ from cantle.wire.work import Guest, WantedHandle
 ENTER = "enter-guest"
 LEAVE = "leave-guest"
 SEE_UNUSED = "see-unused"
+#: What :data:`LEAVE` is given where the guest is stopped first.
+STOP = "stop"
 
 
 def enter(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
@@ -29,10 +31,13 @@ def enter(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
 
 
 def leave(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
-    """Out of the guest; what else of its lease is wanted there stays."""
+    """Out of the guest, which is stopped before if its lease says so; what else of its lease is wanted there stays."""
     guest = _guest(handle)
-    args = {**_args(guest), "others": " ".join(_others(handle, wanted))}
-    return Step(LEAVE, _unit(handle), args, False, True, f"take {_unit(handle)} out of {guest.kind}:{guest.name}")
+    args = {**_args(guest), "others": " ".join(_others(handle, wanted)), **({STOP: "yes"} if guest.stop else {})}
+    first = f"stop {guest.kind}:{guest.name}, " if guest.stop else ""
+    return Step(
+        LEAVE, _unit(handle), args, False, True, f"{first}take {_unit(handle)} out of {guest.kind}:{guest.name}"
+    )
 
 
 def see_unused(card: str) -> Step:
@@ -60,9 +65,12 @@ def _enter(root: Root, step: Step, undo: Undo) -> None:
     entry.enter(root, guest, step.args["lease"], step.target, others=others, undo=undo)
 
 
-def _leave(root: Root, step: Step, undo: Undo) -> None:
+def _leave(root: Root, step: Step, undo: Undo) -> str | None:
+    """What was done to the guest, as a note. It is stopped for good: nothing starts it again if the unit cannot be taken out then."""
     guest, others = _attachment(step.args["kind"], step.args["name"]), step.args["others"].split()
+    note = stop.stop(root, guest, step.args["lease"], step.target) if STOP in step.args else None
     entry.leave(root, guest, step.args["lease"], step.target, others=others, undo=undo)
+    return note
 
 
 def _see_unused(root: Root, step: Step, _undo: Undo) -> None:

@@ -110,11 +110,12 @@ class Hands:
         if not steps:
             return msgspec.structs.replace(done, cleaning=self._cleaned)
         sentence = ", ".join(step.sentence for step in steps)
+        left: list[str] = []
         try:
             if (
                 task.entry is not None and task.goal is Outcome.ABSENT
             ):  # it stays out, even if the unit cannot be taken back yet
-                run_steps(self._root, [task.entry], self._executors)
+                left = run_steps(self._root, [task.entry], self._executors)
                 steps = steps[:-1]
             for note in run_steps(self._root, steps, self._executors):
                 _log.info("%s: %s", sentence, note)
@@ -123,7 +124,7 @@ class Hands:
             outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
             return HandleResult(uuid, outcome, error.code, error.message)
         _log.info("did %s", sentence)
-        return msgspec.structs.replace(done, cleaning=self._cleaned)
+        return msgspec.structs.replace(done, cleaning=cleaning.after(self._cleaned, left))
 
     def _make_mdev(self, root: Root, step: Step, undo: Undo) -> None:
         parent, type_id = step.args["parent"], step.args["type"]

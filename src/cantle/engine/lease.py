@@ -18,7 +18,7 @@ from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.arq import Arq, ArqState
-from cantle.model.attachment import Attachment
+from cantle.model.attachment import Attachment, GuestKind
 from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.lease import SETTLED, Lease, LeaseState, OnExpiry
@@ -62,12 +62,12 @@ def create_lease(
     :raises BadRequest: ``bad-lease``; what a flavor's extra specs raise (`cantle.model.extra_specs.read`).
     :raises NotFound: ``profile-not-found``, ``host-not-found``.
     :raises NoCapacity: ``no-capacity``; the message says why, ``details["explanation"]`` in full.
-    :raises Conflict: ``quota-exceeded``; ``no-attachment`` for a guest that is to be stopped.
+    :raises Conflict: ``quota-exceeded``; ``no-attachment`` or ``guest-not-stopped`` for a guest that is to be stopped.
     """
     _check(count, workload)
     check_end(expires_at)
     if on_expiry is OnExpiry.STOP_GUEST:
-        raise not_stopped("This lease", attached=attachment is not None)
+        check_stoppable("This lease", None if attachment is None else attachment.kind)
 
     def work(connection: Connection) -> Lease:
         asked = choice.by_name(connection, profile_name, count, aliases)
@@ -295,17 +295,23 @@ def _arq(terms: Terms, one: Taken) -> dict[str, Any]:
     }
 
 
-def not_stopped(what: str, *, attached: bool) -> Conflict:
-    """The refusal to stop a guest at a lease's end."""
-    if attached:
-        return Conflict(
-            "guest-not-stopped",
-            f"{what} goes into a guest, and Cantle takes devices out of guests but does not stop them yet: say notify or detach.",
+def check_stoppable(what: str, kind: str | None) -> None:
+    """Make sure that there is a guest that could be stopped at a lease's end.
+
+    :param kind: of the guest that the lease goes into by itself; None: into none.
+    :raises Conflict: ``no-attachment``, ``guest-not-stopped``.
+    """
+    if kind is None:
+        raise Conflict(
+            "no-attachment",
+            f"{what} is attached to no guest by Cantle, so none can be stopped at its end: say notify or detach, or attach it.",
         )
-    return Conflict(
-        "no-attachment",
-        f"{what} is attached to no guest by Cantle, so none can be stopped at its end: say notify or detach, or attach it.",
-    )
+    if kind == GuestKind.CDI:
+        raise Conflict(
+            "guest-not-stopped",
+            f"{what} goes into whatever container is started with its name, so Cantle would not know which one to stop at its end: say "
+            "notify or detach.",
+        )
 
 
 def lease_missing(uuid: str) -> NotFound:

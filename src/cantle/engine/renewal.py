@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from cantle.engine import audit
 from cantle.engine.access import sees
 from cantle.engine.clock import now
-from cantle.engine.lease import check_end, lease_missing, not_stopped, thing
+from cantle.engine.lease import check_end, check_stoppable, lease_missing, thing
 from cantle.errors import Conflict
 from cantle.model import uuids
 from cantle.model.identity import Identity
@@ -37,7 +37,7 @@ def renew_lease(
             raise lease_missing(uuid)
         then = on_expiry or OnExpiry(row.on_expiry)
         if then is OnExpiry.STOP_GUEST:
-            raise not_stopped(f"Lease {row.uuid}", attached=row.guest_kind is not None)
+            check_stoppable(f"Lease {row.uuid}", row.guest_kind)
         if not store.renew(connection, row.id, expires_at, then, now()):
             raise Conflict("lease-over", f"Lease {row.uuid} was given back; ask for a new one.", uuid=row.uuid)
         end = "never" if expires_at is None else expires_at.isoformat()

@@ -7,6 +7,7 @@ from cantle.engine.heartbeat import heard
 from cantle.errors import NotFound
 from cantle.model.attach_handle import AttachType
 from cantle.model.intent import Intent
+from cantle.model.lease import OnExpiry
 from cantle.store import claim, host, intent
 from cantle.store.database import Database, host_topic
 from cantle.store.types import Record
@@ -66,7 +67,10 @@ def _row(db: Database, hostname: str) -> Record:
 
 
 def _wanted(row: Record) -> WantedHandle:
-    guest = None if row.guest_kind is None else Guest(row.guest_kind, row.guest_name, row.lease_uuid)
+    guest = None
+    if row.guest_kind is not None:
+        stop = row.on_expiry == OnExpiry.STOP_GUEST and row.expired_at is not None and not row.wanted
+        guest = Guest(row.guest_kind, row.guest_name, row.lease_uuid, stop)
     return WantedHandle(
         uuid=row.uuid,
         device=row.address,

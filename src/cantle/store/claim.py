@@ -101,6 +101,8 @@ _WORK = Prepared(
         attachments.c.kind.label("guest_kind"),
         attachments.c.name.label("guest_name"),
         leases.c.uuid.label("lease_uuid"),
+        leases.c.on_expiry,
+        leases.c.expired_at,
     )
     .select_from(
         hosts.outerjoin(claims, claims.c.host_id == hosts.c.id)

@@ -16,11 +16,13 @@ from cantle.wire.protocol import PROTOCOL
 
 class Guest(msgspec.Struct, frozen=True):
     """Where the host's agent puts a unit when it is ready, and takes it from when it is not wanted any more. ``kind`` and ``name`` as of
-    `cantle.model.attachment.Attachment`; ``lease`` is a uuid: what one lease has in a guest enters and leaves together."""
+    `cantle.model.attachment.Attachment`; ``lease`` is a uuid: what one lease has in a guest enters and leaves together. ``stop``: the lease
+    is over and says that its guest is stopped before the unit is taken out; an older agent takes the unit out and stops nobody."""
 
     kind: str
     name: str
     lease: str
+    stop: bool = False
 
 
 class WantedHandle(msgspec.Struct, frozen=True):

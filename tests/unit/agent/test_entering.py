@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.agent.service import M40, T4, Service, running, until
 
@@ -340,6 +341,30 @@ def test_a_card_for_a_domain_that_has_it_already_is_bound_and_nothing_is_asked_o
     assert (result.outcome, result.entered) == (Outcome.READY, True)
     assert driver(host) == "vfio-pci"
     assert idle(host, hands, card(VM))
+
+
+def test_a_guest_that_cannot_be_stopped_keeps_its_card_and_the_lease_says_why(
+    host: simulate.SimulatedRoot, hands: Hands
+) -> None:
+    address = '<address domain="0x0000" bus="0x86" slot="0x00" function="0x0"/>'
+    _domain(Path(host.path), address)
+    do(host, hands, card(VM))
+    text = Path(host.path, "etc/libvirt/qemu/v1.xml").read_text()
+    running = Path(host.path, "run/libvirt/qemu/v1.xml")
+    running.parent.mkdir(parents=True)
+    running.write_text(f"<domstatus>{text}</domstatus>")
+    host.fail_tool(Ran(1, "error: cannot acquire state change lock"))
+    [result] = do(host, hands, back=(card(msgspec.structs.replace(VM, stop=True)),))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "libvirt-refused")
+    assert "cannot acquire state change lock" in str(result.message)
+    assert driver(host) == "vfio-pci"
+    running.unlink()
+    _domain(Path(host.path))
+    [result] = do(host, hands, back=(card(msgspec.structs.replace(VM, stop=True)),))
+    assert result.outcome is Outcome.ABSENT
+    assert result.cleaning is not None
+    assert result.cleaning.done.startswith("libvirt:v1 was asked to shut down and stopped; ")
+    assert driver(host) == "nvidia"
 
 
 def test_a_container_that_cannot_be_left_keeps_the_card_lent_and_says_why(

@@ -35,7 +35,7 @@ from cantle.store.audit_table import audit_records
 from cantle.store.database import Database
 from cantle.store.tables import claims, leases
 from cantle.store.types import database_now
-from cantle.wire.work import Cleaning, HandleResult, Outcome, Results
+from cantle.wire.work import Cleaning, Guest, HandleResult, Outcome, Results
 
 SOON = dt.timedelta(minutes=5)
 PROJECT = "alice-project"
@@ -137,6 +137,43 @@ def test_a_guest_is_not_stopped_for_a_lease_that_cantle_attached_to_none(db: Dat
         create_lease(db, ALICE, profile_name="slice", expires_at=ends, on_expiry=OnExpiry.STOP_GUEST)
     assert refused.value.code == "no-attachment"
     assert list_leases(db, ALICE) == []
+
+
+def test_no_container_is_stopped_that_anybody_may_have_started(db: Database, host: Host) -> None:
+    ends, cdi = dt.datetime.now(dt.UTC) + SOON, Attachment.parse("cdi:train")
+    with pytest.raises(Conflict) as refused:
+        create_lease(db, ALICE, profile_name="slice", expires_at=ends, on_expiry=OnExpiry.STOP_GUEST, attachment=cdi)
+    assert refused.value.code == "guest-not-stopped"
+    lease = create_lease(db, ALICE, profile_name="slice", attachment=cdi)
+    with pytest.raises(Conflict) as refused:
+        renew_lease(db, ALICE, lease.uuid, ends, OnExpiry.STOP_GUEST)
+    assert refused.value.code == "guest-not-stopped"
+
+
+def test_at_its_end_a_lease_has_its_guest_stopped_if_it_says_so_and_stays_releasing_until_that_is_done(
+    db: Database, host: Host
+) -> None:
+    vm, ends = Attachment.parse("libvirt:vm1"), dt.datetime.now(dt.UTC) + SOON
+    lease = create_lease(db, ALICE, profile_name="slice", expires_at=ends, on_expiry=OnExpiry.STOP_GUEST, attachment=vm)
+    assert [one.guest for one in current_work(db, "compute-1").wanted] == [Guest("libvirt", "vm1", lease.uuid)]
+    over(db, lease.uuid)
+    expiry.sweep(db)
+    assert [one.guest for one in current_work(db, "compute-1").unwanted] == [Guest("libvirt", "vm1", lease.uuid, True)]
+    says(db, host, Outcome.FAILED, "guest-stopping")
+    assert get_lease(db, ALICE, lease.uuid).state is LeaseState.RELEASING
+    (kept,) = list_records(db, lease_uuid=lease.uuid, action="unit.not-back")
+    assert kept.facts["code"] == "guest-stopping"
+    says(db, host, Outcome.ABSENT, cleaning=Cleaning("removed", "libvirt:vm1 was ended by force"))
+    assert get_lease(db, ALICE, lease.uuid).state is LeaseState.RELEASED
+    (back,) = list_records(db, lease_uuid=lease.uuid, action="unit.returned")
+    assert back.facts["done"] == "libvirt:vm1 was ended by force"
+
+
+def test_whoever_gives_a_lease_back_before_its_end_has_no_guest_stopped(db: Database, host: Host) -> None:
+    vm, ends = Attachment.parse("libvirt:vm1"), dt.datetime.now(dt.UTC) + SOON
+    lease = create_lease(db, ALICE, profile_name="slice", expires_at=ends, on_expiry=OnExpiry.STOP_GUEST, attachment=vm)
+    release_lease(db, ALICE, lease.uuid)
+    assert [one.guest for one in current_work(db, "compute-1").unwanted] == [Guest("libvirt", "vm1", lease.uuid)]
 
 
 # Giving back.
