@@ -33,6 +33,7 @@ from cantle.store.types import Record
 #: Who lends what was lent before.
 CYBORG = Identity("cyborg", None)
 
+_NO_DEVICE = "its provider, {}, is no device's that is offered here; a whole card is not while a guest has it: adopt again when it is free"
 _PCI = ("domain", "bus", "device", "function")
 
 
@@ -186,7 +187,7 @@ def _request(one: CyborgRequest, host: _Units, formers: Mapping[str, Former]) ->
         return TakenRequest(one, None, why_not=f"its instance, {one.instance_uuid!r}, or its unit is no uuid")
     former = formers.get(one.rp_uuid or "")
     if former is None:
-        return TakenRequest(one, None, why_not=f"its provider, {one.rp_uuid}, is no device's of ours")
+        return TakenRequest(one, None, why_not=_NO_DEVICE.format(one.rp_uuid))
     if instance not in former.consumers:
         return TakenRequest(one, None, why_not="its instance has no allocation of its provider in Placement")
     unit = host.take(one, former.deployable_id)

@@ -228,7 +228,7 @@ def test_what_cannot_be_kept_says_why(desk: Desk, cyborg: CyborgDatabase, url: s
         cyborg.request(life.profile, state="BindFailed", **here): "it is BindFailed",
         cyborg.request(
             life.profile, device_rp_uuid=str(uuid.uuid4()), attach_handle_id=next(iter(gone.values())), **here
-        ): "is no device's of ours",
+        ): "is no device's that is offered here",
     }
     elsewhere = cyborg.request(life.profile, hostname="compute-9", state="Unbound")
     said = rows(desk.cantle("adopt", "--cyborg-database", url, "-o", "json"))
