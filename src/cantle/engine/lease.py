@@ -156,8 +156,8 @@ def end(connection: Connection, row: Record, who: Identity) -> bool:
     moment = now()
     host.lock(connection, [row.host_id])
     before = announce.leases_now(connection, {row.uuid})
-    if not store.release(connection, row.id, moment):
-        return False
+    if not store.release(connection, row, moment):
+        raise LookAgain  # given back, or moved to a host that is not locked
     claim.unwant_of_lease(connection, row.id, moment, who)
     arq.remove_of_lease(connection, row.id)
     stock.refresh(connection, [row.host_id])

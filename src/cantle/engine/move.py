@@ -20,6 +20,7 @@ from cantle.model.lease import Lease, OnExpiry
 from cantle.store import arq, claim, host, stock
 from cantle.store import lease as store
 from cantle.store.database import Database, host_topic, lease_topic, wake
+from cantle.store.faults import LookAgain
 from cantle.store.types import Record
 
 
@@ -61,8 +62,8 @@ def move_lease(
         host.lock(connection, [row.host_id])
         moment = now()
         before = announce.leases_now(connection, {row.uuid})
-        if not store.move(connection, row.id, found.host_id, moment):
-            raise _over(row.uuid)
+        if not store.move(connection, row, found.host_id, moment):
+            raise LookAgain  # given back, or moved by somebody else
         claim.unwant_of_lease(connection, row.id, moment, who)
         arq.remove_of_lease(connection, row.id)
         owner = Identity(row.owner, row.project_id, request_id=who.request_id)

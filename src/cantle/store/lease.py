@@ -67,16 +67,12 @@ _RENEW = (
         updated_at=bindparam("now"),
     )
 )
-_MOVE = (
-    update(leases)
-    .where(leases.c.id == bindparam("lease_id"), leases.c.released_at.is_(None))
-    .values(host_id=bindparam("to_host"), updated_at=bindparam("now"))
+#: Still on the host that was locked for it, which may be another by now.
+_ON_HOST = and_(
+    leases.c.id == bindparam("lease_id"), leases.c.host_id == bindparam("on_host"), leases.c.released_at.is_(None)
 )
-_RELEASE = (
-    update(leases)
-    .where(leases.c.id == bindparam("lease_id"), leases.c.released_at.is_(None))
-    .values(released_at=database_now(), updated_at=bindparam("now"))
-)
+_MOVE = update(leases).where(_ON_HOST).values(host_id=bindparam("to_host"), updated_at=bindparam("now"))
+_RELEASE = update(leases).where(_ON_HOST).values(released_at=database_now(), updated_at=bindparam("now"))
 
 #: Released so long ago, and nothing is left of it.
 _PAST = and_(
@@ -149,14 +145,15 @@ def add(connection: Connection, values: dict[str, Any]) -> int:
     return int(number[0])
 
 
-def move(connection: Connection, lease_id: int, host_id: int, now: dt.datetime) -> bool:
-    """The lease is on another host from now on; False when it was given back meanwhile."""
-    return connection.execute(_MOVE, {"lease_id": lease_id, "to_host": host_id, "now": now}).rowcount == 1
+def move(connection: Connection, row: Record, host_id: int, now: dt.datetime) -> bool:
+    """The lease is on another host from now on; False when it was given back meanwhile, or is no more on the host ``row`` says."""
+    values = {"lease_id": row.id, "on_host": row.host_id, "to_host": host_id, "now": now}
+    return connection.execute(_MOVE, values).rowcount == 1
 
 
-def release(connection: Connection, lease_id: int, now: dt.datetime) -> bool:
-    """Mark a lease given back; False when it was already."""
-    return connection.execute(_RELEASE, {"lease_id": lease_id, "now": now}).rowcount == 1
+def release(connection: Connection, row: Record, now: dt.datetime) -> bool:
+    """Mark a lease given back; False when it was already, or is no more on the host ``row`` says."""
+    return connection.execute(_RELEASE, {"lease_id": row.id, "on_host": row.host_id, "now": now}).rowcount == 1
 
 
 def past(connection: Connection, days: float, most: int) -> Sequence[Record]:

@@ -1,9 +1,11 @@
-"""Somebody binds a request at the very moment at which another lets go of it: Nova gave up waiting for its PATCH, say, and deletes."""
+"""Two at the same request or lease at the very same moment: one binds or moves what the other gives back. Nova gave up waiting for its
+PATCH, say, and deletes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -15,8 +17,13 @@ from tests.unit.engine.cloud import ALICE, NOVA_FOR_ALICE, Host, capacity_of, ma
 
 from cantle.engine.arq import create_arqs, delete_arqs, get_arq
 from cantle.engine.bind import Bind, Unbind, bind, unbind
+from cantle.engine.lease import create_lease, get_lease, release_lease
+from cantle.engine.move import move_lease
 from cantle.engine.work import current_work
+from cantle.errors import Conflict
+from cantle.model.alias import NO_ALIASES
 from cantle.model.arq import ArqState
+from cantle.model.lease import LeaseState
 from cantle.store.database import Database
 
 
@@ -74,6 +81,63 @@ def test_a_request_that_is_bound_while_it_is_unbound_gives_its_unit_back(
     _comes_back(here, host, told[0])
 
 
+def test_a_request_that_is_bound_on_two_hosts_at_once_gets_one_unit(servers: tuple[Database, Database]) -> None:
+    here, there = servers
+    _, arq, one = _free(here)
+    Host(here, "compute-2").report(t4(1, host="compute-2"))
+    other = replace(one, hostname="compute-2", device_rp_uuid=capacity_of(here, "compute-2").rp_uuid)
+    with (
+        just_before(here, "INSERT INTO claims", lambda: bind(there, NOVA_FOR_ALICE, [other])) as came,
+        pytest.raises(Conflict) as late,
+    ):
+        bind(here, NOVA_FOR_ALICE, [one])
+    assert came
+    assert late.value.code == "arq-not-bindable"
+    assert get_arq(here, ALICE, arq).hostname == "compute-2"
+    assert [capacity_of(here, name).used for name in ("compute-1", "compute-2")] == [0, 1]
+
+
+def test_a_lease_that_is_moved_while_it_is_given_back_is_given_back_by_its_new_host(
+    servers: tuple[Database, Database],
+) -> None:
+    here, there = servers
+    lease, hosts = _lent(here)
+    told: list[int] = []
+    with just_before(here, "UPDATE hosts", lambda: told.append(_move(there, lease, "compute-2"))) as came:
+        release_lease(here, ALICE, lease)
+    assert came
+    assert get_lease(here, ALICE, lease).hostname == "compute-2"
+    _comes_back(here, hosts[1], told[0])
+    hosts[0].obey()
+    assert get_lease(here, ALICE, lease).state is LeaseState.RELEASED
+
+
+def test_a_lease_that_two_move_at_once_leaves_nothing_on_the_host_between(servers: tuple[Database, Database]) -> None:
+    here, there = servers
+    lease, hosts = _lent(here)
+    told: list[int] = []
+    with just_before(here, "UPDATE hosts", lambda: told.append(_move(there, lease, "compute-2"))) as came:
+        _move(here, lease, "compute-3")
+    assert came
+    assert get_lease(here, ALICE, lease).hostname == "compute-3"
+    _comes_back(here, hosts[1], told[0])
+
+
+def _lent(db: Database) -> tuple[str, list[Host]]:
+    """A lease on the first of three hosts of one unit each."""
+    hosts = [Host(db, f"compute-{number}") for number in (1, 2, 3)]
+    for host in hosts:
+        host.report(t4(1, host=host.name))
+    make_profile(db)
+    return create_lease(db, ALICE, profile_name="vgpu", hostname="compute-1").uuid, hosts
+
+
+def _move(db: Database, lease: str, to: str) -> int:
+    """Move it; the generation that the host is told of then."""
+    move_lease(db, ALICE, lease, to=to, stopped=True, aliases=NO_ALIASES)
+    return current_work(db, to).generation
+
+
 def _free(db: Database) -> tuple[Host, str, Bind]:
     """A host of one unit, a request, and how it would be bound on that unit."""
     host = Host(db)
@@ -95,4 +159,4 @@ def _comes_back(db: Database, host: Host, told: int) -> None:
     assert (len(work.wanted), len(work.unwanted)) == (0, 1)
     assert work.generation > told
     host.obey()
-    assert capacity_of(db).free == 1
+    assert capacity_of(db, host.name).free == 1
