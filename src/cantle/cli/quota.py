@@ -6,8 +6,9 @@ import click
 
 from cantle.cli.client import connect, segment
 from cantle.cli.output import output_options, print_rows
+from cantle.model.quota import DEFAULT
 
-COLUMNS = ("project_id", "resource_class", "limit", "used")
+COLUMNS = ("project_id", "resource_class", "limit", "used", "inherited")
 
 
 @click.group(no_args_is_help=True)
@@ -21,27 +22,35 @@ def quota() -> None:
 def show(project: str | None, fmt: str, chosen: tuple[str, ...]) -> None:
     """Show limits, and what is in use with and without one: of PROJECT, else your own, as an administrator everybody's.
 
+    A limit that is inherited is the default, which has the project "*".
+
     \b
     Examples:
       cantle quota show
       cantle quota show 2641e5a096b24726a35900171e6001ca -o json
     """
-    rows = connect().get("/v1/quotas", {"project": project})["quotas"]
+    rows = list(connect().pages("/v1/quotas", "quotas", {"project": project}))
     print_rows(rows, COLUMNS, fmt, chosen=chosen, empty="No limits, and nothing in use.")
 
 
 @quota.command("set")
-@click.argument("project")
-@click.argument("limits", nargs=-1, required=True, metavar="CLASS=N...")
+@click.argument("project", required=False)
+@click.argument("limits", nargs=-1, metavar="CLASS=N...")
+@click.option("--default", "is_default", is_flag=True, help="Of each project that has no limit of its own; name none.")
 @output_options
-def set_(project: str, limits: tuple[str, ...], fmt: str, chosen: tuple[str, ...]) -> None:
+def set_(project: str | None, limits: tuple[str, ...], is_default: bool, fmt: str, chosen: tuple[str, ...]) -> None:
     """Limit what PROJECT may have at once. A slice of a card is one unit; "none" takes a limit away. Nobody loses what he has.
 
     \b
     Examples:
       cantle quota set 2641e5a096b24726a35900171e6001ca VGPU=8 PGPU=2
       cantle quota set 2641e5a096b24726a35900171e6001ca VGPU=none
+      cantle quota set --default VGPU=4
     """
+    if is_default and project is not None:
+        project, limits = DEFAULT, (project, *limits)
+    if project is None or not limits:
+        raise click.UsageError("Say for whom and how much: PROJECT CLASS=N, or --default CLASS=N.")
     asked = [_limit(text) for text in limits]
     client = connect()
     rows = [

@@ -14,7 +14,8 @@ from cantle.engine.clock import now
 from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model.audit import Thing
 from cantle.model.identity import Identity
-from cantle.model.quota import MAX_LIMIT, Quota
+from cantle.model.page import Page
+from cantle.model.quota import DEFAULT, MAX_LIMIT, Quota
 from cantle.scheduling.fit import Taken
 from cantle.store import quota as store
 from cantle.store.database import Database
@@ -35,7 +36,8 @@ def check(connection: Connection, project: str | None, taken: Sequence[Taken]) -
     if project is None or store.take_turn(connection, project, wanted) == 0:
         return
     too_much = [
-        f"{row.resource_class}: limit {row.most}, in use {row.used}, asked for {wanted[row.resource_class]}"
+        f"{row.resource_class}: {'default limit' if row.project_id == DEFAULT else 'limit'} {row.most}, "
+        f"in use {row.used}, asked for {wanted[row.resource_class]}"
         for row in store.limits(connection, project, wanted)
         if row.used + wanted[row.resource_class] > row.most
     ]
@@ -48,20 +50,45 @@ def check(connection: Connection, project: str | None, taken: Sequence[Taken]) -
         )
 
 
-def list_quotas(db: Database, who: Identity, project: str | None = None) -> list[Quota]:
-    """What projects may have and what they have: the caller's own, for an administrator anybody's.
+def list_quotas(db: Database, who: Identity, project: str | None = None, *, page: Page | None = None) -> list[Quota]:
+    """What projects may have and what they have: the caller's own, for an administrator anybody's and the defaults.
 
     :param project: of this one only.
+    :param page: its marker is the project and the class that were seen last, ``PROJECT/CLASS``; an entry that has gone since will do.
+    :raises BadRequest: ``bad-sort-key``, ``marker-not-found``.
     :raises NotFound: ``project-not-found``: another's, and the caller is no administrator.
     """
     if project is not None and not sees(who, project):
         raise NotFound("project-not-found", f"There is no project {project} of yours.", project_id=project)
     with db.read() as connection:
-        return store.listed(connection, project if project is not None else project_filter(who))
+        found = store.listed(connection, project if project is not None else project_filter(who))
+    return found if page is None else _window(found, page)
+
+
+def marker(one: Quota) -> str:
+    """What names an entry of the list as the last one seen."""
+    return f"{one.project_id}/{one.resource_class}"
+
+
+def _window(found: list[Quota], page: Page) -> list[Quota]:
+    """One page of the list, which is put together of two statements and so is cut here."""
+    if page.sort_key != "project_id":
+        raise BadRequest("bad-sort-key", f"sort_key is {page.sort_key!r}; this list sorts by project_id.")
+    if page.sort_dir == "desc":
+        found = found[::-1]
+    if page.marker is not None:
+        project, slash, resource_class = page.marker.rpartition("/")
+        if not slash:
+            raise BadRequest("marker-not-found", f"marker is {page.marker!r}; in this list it is PROJECT/CLASS.")
+        last = (project, resource_class)
+        keys = ((one, (one.project_id, one.resource_class)) for one in found)
+        found = [one for one, key in keys if (key < last if page.sort_dir == "desc" else key > last)]
+    return found[: page.limit]
 
 
 def set_quota(db: Database, who: Identity, project: str, resource_class: str, limit: int | None) -> Quota:
-    """Limit what a project may have at once; None takes the limit away. One below what is in use takes nothing from anybody.
+    """Limit what a project, or each that has no limit of its own (`DEFAULT`), may have at once; None takes the limit away.
+    One below what is in use takes nothing from anybody.
 
     :raises BadRequest: ``bad-quota``.
     """

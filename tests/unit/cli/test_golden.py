@@ -149,6 +149,8 @@ DAY = (
     "quota set 00000000-0000-0000-0000-000000000000 VGPU=1 PGPU=2",
     *every_way("quota show", "used"),
     "quota set lab VGPU",
+    "quota set --default VGPU=4",
+    "quota set --default",
     "quota set lab vgpu=1",
     "quota set 00000000-0000-0000-0000-000000000000 VGPU=none PGPU=none",
     "quota show 00000000-0000-0000-0000-000000000000 -o json",

@@ -18,7 +18,7 @@ from cantle.engine.audit import list_records, record
 from cantle.engine.follow import Follower
 from cantle.engine.force import force_release
 from cantle.engine.lease import create_lease, get_lease, list_leases, release_lease
-from cantle.engine.quota import list_quotas, set_quota
+from cantle.engine.quota import list_quotas, marker, set_quota
 from cantle.engine.renewal import renew_lease
 from cantle.engine.results import accept_results
 from cantle.engine.tally import count
@@ -30,7 +30,8 @@ from cantle.keeper import expiry, housekeeping
 from cantle.model.attachment import Attachment
 from cantle.model.audit import Thing
 from cantle.model.lease import LeaseState, OnExpiry
-from cantle.model.quota import Quota
+from cantle.model.page import Page
+from cantle.model.quota import DEFAULT, Quota
 from cantle.store.audit_table import audit_records
 from cantle.store.database import Database
 from cantle.store.tables import claims, leases
@@ -264,15 +265,60 @@ def test_quotas_of_others_are_for_administrators(db: Database, host: Host) -> No
             set_quota(db, ADMIN, project, name, limit)
 
 
+def test_a_project_without_a_limit_of_its_own_has_the_default(db: Database, host: Host) -> None:
+    set_quota(db, ADMIN, DEFAULT, "VGPU", 1)
+    with pytest.raises(Conflict, match="VGPU: default limit 1, in use 0, asked for 2"):
+        create_lease(db, ALICE, profile_name="slice", count=2)
+    create_lease(db, ALICE, profile_name="slice")
+    assert list_quotas(db, ALICE) == [Quota(PROJECT, "VGPU", 1, 1, inherited=True)]
+    set_quota(db, ADMIN, PROJECT, "VGPU", 3)
+    create_lease(db, ALICE, profile_name="slice", count=2)
+    assert list_quotas(db, ALICE) == [Quota(PROJECT, "VGPU", 3, 3)]
+    create_lease(db, BOB, profile_name="slice")
+    assert [one.used for one in list_quotas(db, BOB)] == [1]
+    assert set_quota(db, ADMIN, PROJECT, "VGPU", None) == Quota(PROJECT, "VGPU", 1, 3, inherited=True)
+    assert set_quota(db, ADMIN, DEFAULT, "VGPU", None) == Quota(DEFAULT, "VGPU", None, 0)
+    assert [(one.limit, one.inherited) for one in list_quotas(db, ADMIN)] == [(None, False)] * 2
+
+
+@pytest.mark.parametrize("direction", ["asc", "desc"])
+def test_quotas_page_by_page_are_the_whole_list_even_if_what_was_seen_last_has_gone(
+    db: Database, host: Host, direction: str
+) -> None:
+    for project in ("a", "b/c", DEFAULT):
+        for name in ("VGPU", "PGPU"):
+            set_quota(db, ADMIN, project, name, 1)
+    every = list_quotas(db, ADMIN, page=Page(sort_key="project_id", sort_dir=direction))
+    assert len(every) == 6
+    found: list[Quota] = []
+    while True:
+        last = marker(found[-1]) if found else None
+        found += (
+            one := list_quotas(db, ADMIN, page=Page(limit=1, marker=last, sort_key="project_id", sort_dir=direction))
+        )
+        if not one:
+            break
+        set_quota(db, ADMIN, one[0].project_id, one[0].resource_class, None)
+    assert [marker(one) for one in found] == [marker(one) for one in every]
+    for page, code in (
+        (Page(sort_key="used"), "bad-sort-key"),
+        (Page(sort_key="project_id", marker="a"), "marker-not-found"),
+    ):
+        with pytest.raises(BadRequest) as refused:
+            list_quotas(db, ADMIN, page=page)
+        assert refused.value.code == code
+
+
+@pytest.mark.parametrize("project", [PROJECT, DEFAULT])
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_racing_requests_for_the_last_unit_of_a_quota_one_wins(kind: str, tmp_path: Path) -> None:
+def test_two_racing_requests_for_the_last_unit_of_a_quota_one_wins(kind: str, project: str, tmp_path: Path) -> None:
     """On hosts of their own, so that nothing but the quota keeps them apart."""
     with database(kind, tmp_path) as db:
         for name in ("compute-1", "compute-2"):
             Host(db, name).report(t4(8, host=name))
         make_profile(db, "slice")
         for limit in range(1, 6):
-            set_quota(db, ADMIN, PROJECT, "VGPU", limit)
+            set_quota(db, ADMIN, project, "VGPU", limit)
             gate = threading.Barrier(2)
 
             def ask(name: str, gate: threading.Barrier = gate) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from cantle.api.call import Call
+from cantle.api.v1 import collection
+from cantle.api.v2.resource import Link
 from cantle.engine import quota as engine
 from cantle.model.quota import MAX_LIMIT, Quota
 
 
-class QuotaQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """``project``: of this one only."""
+class QuotaQuery(collection.CollectionQuery, frozen=True, kw_only=True):
+    """``project``: of this one only. The list is by project and class; its marker is ``PROJECT/CLASS``."""
 
     project: str | None = None
 
@@ -24,24 +26,29 @@ class NewQuota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A quota on the wire; ``limit`` null: none is set. ``used`` counts units that are still being taken back too."""
+    """A quota on the wire; ``limit`` null: none is set. ``used`` counts units that are still being taken back too. The
+    project ``*`` has the limits of all that have none of their own; ``inherited``: this is such a one."""
 
     project_id: str
     resource_class: str
     limit: int | None
     used: int
+    inherited: bool
 
 
 class Listed(msgspec.Struct, frozen=True):
     """Quotas and what is used."""
 
     quotas: list[Shape]
+    quotas_links: list[Link] = []
 
 
-def show(call: Call) -> Listed:
-    """The caller's own, for an administrator everybody's."""
+def show(call: Call) -> dict[str, Any]:
+    """The caller's own, for an administrator everybody's and the defaults."""
     asked: QuotaQuery = call.query
-    return Listed([_shape(one) for one in engine.list_quotas(call.db, call.who, asked.project)])
+    limits = collection.page(call, sort_key="project_id")
+    found = engine.list_quotas(call.db, call.who, asked.project, page=limits)
+    return collection.answer(call, "quotas", limits, found, _shape, kind=Shape, marker=engine.marker)
 
 
 def put(call: Call) -> Shape:
@@ -52,4 +59,4 @@ def put(call: Call) -> Shape:
 
 
 def _shape(one: Quota) -> Shape:
-    return Shape(one.project_id, one.resource_class, one.limit, one.used)
+    return Shape(one.project_id, one.resource_class, one.limit, one.used, one.inherited)
