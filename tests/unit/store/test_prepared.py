@@ -27,7 +27,7 @@ from tests.databases import database
 
 from cantle.errors import BadRequest, Unavailable
 from cantle.store.database import Database
-from cantle.store.prepared import KEPT, Prepared
+from cantle.store.prepared import KEPT, LONGEST, Prepared
 from cantle.store.tables import hosts, instance_owners
 from cantle.store.types import database_now
 
@@ -116,6 +116,15 @@ def test_a_caller_who_names_ever_more_things_takes_no_memory(sqlite: Database) -
     with sqlite.read() as connection:
         for count in range(300):
             find.all(connection, {"names": ["x"] * count, "ago": 0.0})
+    assert max(length for _, length in find._plans) == LONGEST
+
+
+def test_a_caller_who_mixes_ever_other_numbers_of_things_takes_no_memory(sqlite: Database) -> None:
+    either = or_(*(hosts.c.hostname.in_(bindparam(name, expanding=True)) for name in ("these", "those")))
+    find = Prepared(select(hosts).where(either), lists=("these", "those"))
+    with sqlite.read() as connection:
+        for count in range(2 * KEPT):
+            find.all(connection, {"these": ["x"] * (count // 20), "those": ["y"] * (count % 20)})
     assert len(find._plans) <= KEPT
 
 
