@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from cantle.engine import audit, token
 from cantle.engine.fence import check_protocol
 from cantle.model import uuids
+from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.token import Role, Token
 from cantle.store import token as store
@@ -36,7 +37,9 @@ def join(db: Database, who: Identity, request: JoinRequest) -> JoinAnswer:
     def work(connection: Connection) -> str:
         if not store.use_up(connection, invitation):
             raise token.refusal()
-        store.revoke_of_host(connection, hostname, Role.AGENT)
+        revoked = store.revoke_of_host(connection, hostname, Role.AGENT)
+        facts = {"token": uuid, "tokens_revoked": str(revoked)}
+        audit.record(connection, who, "host.join", Thing(hostname=hostname, facts=facts))
         return token.add(connection, who, uuid, name="agent", role=Role.AGENT, hostname=hostname)
 
     text = db.run(work)

@@ -11,11 +11,12 @@ from sqlalchemy import Connection
 
 from cantle.engine import audit
 from cantle.keeper.expiry import WARNING_S
-from cantle.model.audit import PURGED, Thing
+from cantle.model.audit import PURGED, REAPED, Thing
 from cantle.model.identity import KEEPER
 from cantle.store import arq, idempotency, lease, outbox, owner
 from cantle.store import audit as audit_store
 from cantle.store.database import Database
+from cantle.store.faults import LookAgain
 
 LOG = logging.getLogger("cantle.audit")
 
@@ -78,24 +79,32 @@ def purge_audit(db: Database, days: int) -> int:
 def reap(db: Database, hours: float) -> int:
     """Delete requests that are bound to nothing (Initial or Unbound, of no lease) and that nobody touched for so many hours.
 
-    Nova leaves such behind when it fails between making and binding them (contract section 7.1 #3). They hold nothing.
+    Nova leaves such behind when it fails between making and binding them (contract section 7.1 #3). They hold nothing. Each is in the
+    audit log.
     """
     if hours == 0:
         return 0
     deleted = 0
     while True:
         with db.read() as connection:
-            rows = arq.left(connection, hours * 3600.0, AT_ONCE)
-        gone = _remove(db, [row.id for row in rows], hours)
+            if not arq.left(connection, hours * 3600.0, 1):
+                return deleted
+        gone = db.run(lambda connection: _reap_some(connection, hours))
         if gone:
-            LOG.info("arq.reap %s by the keeper: bound to nothing for %g h", " ".join(row.uuid for row in rows), hours)
-        deleted += gone
-        if len(rows) < AT_ONCE or gone == 0:
+            LOG.info("%s %s by the keeper: bound to nothing for %g h", REAPED, " ".join(gone), hours)
+        deleted += len(gone)
+        if len(gone) < AT_ONCE:
             return deleted
 
 
-def _remove(db: Database, ids: Sequence[int], hours: float) -> int:
-    return db.run(lambda connection: arq.remove_left(connection, ids, hours * 3600.0)) if ids else 0
+def _reap_some(connection: Connection, hours: float) -> list[str]:
+    """:raises LookAgain: somebody bound or deleted one of them meanwhile."""
+    rows = arq.left(connection, hours * 3600.0, AT_ONCE)
+    facts = {"unbound_hours": f"{hours:g}"}
+    audit.record(connection, KEEPER, REAPED, *(Thing(row.project_id, arq_uuid=row.uuid, facts=facts) for row in rows))
+    if rows and arq.remove_left(connection, [row.id for row in rows], hours * 3600.0) < len(rows):
+        raise LookAgain
+    return [row.uuid for row in rows]
 
 
 def forget_leases(db: Database, days: float) -> int:

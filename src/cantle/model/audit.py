@@ -15,6 +15,7 @@ UNIT_QUARANTINED = "unit.quarantined"
 UNIT_RETURNED = "unit.returned"
 UNIT_FORCED = "unit.forced"
 PURGED = "audit.purge"
+REAPED = "arq.reap"
 
 
 @dataclass(frozen=True, slots=True)

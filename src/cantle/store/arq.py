@@ -197,7 +197,7 @@ _LEFT: ColumnElement[bool] = and_(
     arqs.c.lease_id.is_(None),
     func.coalesce(arqs.c.updated_at, arqs.c.created_at) < database_now(bindparam("ago")),
 )
-_ALL_LEFT = select(arqs.c.id, arqs.c.uuid).where(_LEFT).order_by(arqs.c.id).limit(bindparam("most"))
+_ALL_LEFT = select(arqs.c.id, arqs.c.uuid, arqs.c.project_id).where(_LEFT).order_by(arqs.c.id).limit(bindparam("most"))
 _REMOVE_LEFT = delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True)), _LEFT)
 
 
@@ -317,7 +317,7 @@ def remove_of_lease(connection: Connection, lease_id: int) -> None:
 
 
 def left(connection: Connection, seconds: float, most: int) -> Sequence[Record]:
-    """id, uuid of ARQs that are bound to nothing and that nobody has touched for so long."""
+    """id, uuid, project_id of ARQs that are bound to nothing and that nobody has touched for so long."""
     return connection.execute(_ALL_LEFT, {"ago": -seconds, "most": most}).all()
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy import select, update
 from tests.unit.engine.cloud import ADMIN
 
+from cantle.engine.audit import list_records
 from cantle.engine.join import invite, join
 from cantle.engine.token import authenticate, create_token, first_admin, list_tokens, revoke_token
 from cantle.errors import BadRequest, Conflict, NotFound, Unauthorized
@@ -169,6 +170,10 @@ def test_an_invitation_becomes_the_only_token_of_its_host_once(db: Database) -> 
         with pytest.raises(Unauthorized):
             authenticate(db, over)
     assert authenticate(db, others).hostname == "compute-2"
+    (joined,) = list_records(db, action="host.join")
+    assert (joined.hostname, joined.token_uuid) == ("compute-1", guest.token_uuid)
+    made = authenticate(db, answer.token).token_uuid
+    assert joined.facts == {"token": made, "tokens_revoked": "1"}
 
 
 def test_an_agent_that_cannot_be_understood_keeps_its_invitation_for_when_it_can(db: Database) -> None:

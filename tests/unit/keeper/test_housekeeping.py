@@ -12,6 +12,7 @@ from tests.unit.engine.cloud import ALICE, NOVA_FOR_ALICE, capacity_of
 from tests.unit.keeper.conftest import Cloud
 
 from cantle.engine.arq import create_arqs, list_arqs
+from cantle.engine.audit import list_records
 from cantle.engine.bind import Unbind, unbind
 from cantle.engine.capacity import list_capacity
 from cantle.engine.device import list_devices
@@ -21,6 +22,7 @@ from cantle.keeper import housekeeping
 from cantle.keeper.host_watch import HostWatch
 from cantle.keeper.housekeeping import Ages
 from cantle.model.event import Outlets
+from cantle.model.identity import KEEPER
 from cantle.store.tables import arqs, hosts, leases, outbox
 from cantle.store.types import database_now
 
@@ -47,6 +49,11 @@ def test_requests_that_were_bound_to_nothing_for_a_day_are_deleted_and_no_others
     with caplog.at_level(logging.INFO):
         assert housekeeping.reap(cloud.db, 24) == 2
     assert {arq.uuid for arq in list_arqs(cloud.db, ALICE)} == kept | {young.uuid}
+    reaped = list_records(cloud.db, action="arq.reap")
+    assert {one.arq_uuid for one in reaped} == {initial.uuid, unbound.uuid}
+    assert {(one.user_id, one.owner_id) for one in reaped} == {(KEEPER.user_id, ALICE.project_id)}
+    assert housekeeping.reap(cloud.db, 24) == 0
+    assert len(list_records(cloud.db, action="arq.reap")) == 2
     assert initial.uuid in caplog.text
     assert unbound.uuid in caplog.text
 
@@ -138,7 +145,7 @@ def test_a_host_that_falls_silent_is_said_once_lent_nothing_and_loses_nothing(
     assert "host compute-1 is down" in caplog.text
     (row,) = list_capacity(cloud.db)
     assert (row.in_service, row.free, row.used) == (False, 0, 1)
-    with pytest.raises(NoCapacity, match="compute-1 .*on a host that is down"):
+    with pytest.raises(NoCapacity, match=r"compute-1 .*on a host that is down"):
         create_lease(cloud.db, ALICE, profile_name="vgpu")
     with pytest.raises(Conflict, match="compute-1 is down"):
         cloud.start(str(uuid4()))
