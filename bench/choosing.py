@@ -67,6 +67,7 @@ class Figures:
     cpu: float
     by_profile: dict[str, float]
     explain: float
+    explain_cpu: float
     rate: float
     again: float
     shared: float
@@ -104,7 +105,9 @@ def measure(url: str, size: int, rounds: int, pid: int) -> Figures:
             if number >= 10:  # connections and statements are made by then
                 by_profile[name].append(took)
                 floors.append(floor)
+        before = time.process_time() + cpu_below(pid)
         explained = min(_timed(lambda: explain(db, name="nowhere"))[0] for _ in range(3))
+        explain_cpu = (time.process_time() + cpu_below(pid) - before) / 3
     finally:
         db.close()
     rate, again, shared, memory = _crowd(url, size, pid)
@@ -117,6 +120,7 @@ def measure(url: str, size: int, rounds: int, pid: int) -> Figures:
         cpu,
         {name: statistics.median(some) for name, some in by_profile.items()},
         explained / 1000,
+        explain_cpu,
         rate,
         again,
         shared,
@@ -228,8 +232,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     server = PostgresServer(Postgres.shared())
     missed: list[str] = []
     print(
-        "hosts, p50, p99 and floor in ms, CPU in ms, explain in s, claims/s, chosen again in %, CPU of a worker's claim in ms, MB, "
-        "p50 by profile"
+        "hosts, p50, p99 and floor in ms, CPU in ms, explain and its CPU in s, claims/s, chosen again in %, "
+        "CPU of a worker's claim in ms, MB, p50 by profile"
     )
     for size in asked.hosts:
         url = server.new()
@@ -242,6 +246,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             found.floor,
             found.cpu,
             found.explain,
+            found.explain_cpu,
             found.rate,
             found.again,
             found.shared,

@@ -49,9 +49,13 @@ class Ours:
 
 @dataclass(slots=True)
 class Look:
-    """What Placement says of the whole cloud: which providers are there, have a trait, can give what a group wants."""
+    """What Placement says of the whole cloud: which providers are there, have a trait, can give what a group wants.
+
+    ``unknown`` are traits that it has never heard of: it refuses to look for candidates with or without them.
+    """
 
     there: set[str]
+    unknown: set[str]
     traits: dict[str, set[str]]
     able: list[set[str]]
 
@@ -118,7 +122,7 @@ def look(client: PlacementClient, asked: Request) -> Look:
     known = client.known_traits(names)
     traits = {name: client.having(trait=name) if name in known else set() for name in sorted(names)}
     by_amounts = {group.amounts: client.having(amounts=group.amounts) for group in asked.groups}
-    return Look(client.having(), traits, [by_amounts[group.amounts] for group in asked.groups])
+    return Look(client.having(), names - known, traits, [by_amounts[group.amounts] for group in asked.groups])
 
 
 def of_provider(group: RequestGroup, one: Ours, there: set[str], traits: Mapping[str, set[str]]) -> Why | None:
@@ -225,8 +229,12 @@ def _together(
     if asked.isolate and set(left) - closed:
         mixed, _ = _offered(client, replace(asked, isolate=False), ours, None)
     tallies: dict[Why, _Tally] = {}
+    unknown = ", ".join(sorted(seen.unknown - {DISABLED}))
     for name in left:
-        if name in closed:
+        if unknown:
+            what = f"is not looked at, since Placement knows no {unknown}"
+            why = Why("unknown-trait", what, f"openstack trait create {unknown.replace(', ', ' ')}, or ask without it")
+        elif name in closed:
             why = Why("compute-disabled", "is disabled for Nova's scheduler", "openstack compute service set --enable")
         elif name in mixed:
             why = Why(

@@ -21,6 +21,7 @@ from cantle.engine.lease import create_lease
 from cantle.keeper.placement_explain import explain
 from cantle.model.alias import NO_ALIASES
 from cantle.placement.client import PlacementClient
+from cantle.store.publication import hosts_named
 
 
 class Desk:
@@ -131,6 +132,38 @@ def test_a_trait_that_placement_lacks_is_named_though_our_own_database_has_it(de
 def test_a_trait_that_nobody_has_heard_of_is_lacked_by_all(desk: Desk) -> None:
     make_profile(desk.cloud.db, "odd", [{"resources:VGPU": "1", "trait:CUSTOM_ODD": "required"}])
     assert desk.reasons("--profile", "odd") == {"lacks-trait": "lacks CUSTOM_ODD in Placement"}
+
+
+def test_a_trait_that_is_forbidden_is_named(desk: Desk) -> None:
+    make_profile(desk.cloud.db, "other", [{"resources:VGPU": "1", f"trait:{T4_2B}": "forbidden"}])
+    assert desk.why("--profile", "other")["fitting"] == []
+    assert desk.reasons("--profile", "other") == {"forbidden-trait": f"has {T4_2B}, which is forbidden"}
+
+
+def test_one_of_several_traits_is_enough_and_none_is_not(desk: Desk) -> None:
+    for trait in ("CUSTOM_ODD", "CUSTOM_EVEN"):
+        desk.cloud.placement.call("PUT", f"/traits/{trait}")
+    either = ("--spec", "resources1:VGPU=1", "--spec")
+    assert desk.why(*either, f"trait1:in:CUSTOM_ODD,{T4_2B}=required")["fitting"] == ["compute-1", "compute-2"]
+    found = desk.reasons(*either, "trait1:in:CUSTOM_ODD,CUSTOM_EVEN=required")
+    assert found == {"lacks-trait": "lacks all of CUSTOM_EVEN, CUSTOM_ODD in Placement"}
+
+
+def test_forbidding_a_trait_that_placement_does_not_know_leaves_no_host(desk: Desk) -> None:
+    make_profile(desk.cloud.db, "odd", [{"resources:VGPU": "1", "trait:CUSTOM_ODD": "forbidden"}])
+    (reason,) = desk.why("--profile", "odd")["together"]
+    assert (reason["code"], reason["hosts"]) == ("unknown-trait", 2)
+    desk.cloud.placement.call("PUT", "/traits/CUSTOM_ODD")
+    assert desk.why("--profile", "odd")["fitting"] == ["compute-1", "compute-2"]
+
+
+def test_what_an_operator_reserved_is_told_as_his(desk: Desk) -> None:
+    path = f"/resource_providers/{desk.provider('VGPU', 'compute-1')}/inventories/VGPU"
+    desk.cloud.placement.call("PUT", path, {**desk.cloud.placement.call("GET", path), "reserved": 4})
+    with desk.cloud.db.read() as connection:
+        (number,) = hosts_named(connection, ["compute-1"]).values()
+    assert desk.cloud.keeper().publish_now(number, "compute-1")
+    assert desk.reasons("--profile", "slice") == {"all-reserved": "has all VGPU reserved by an operator"}
 
 
 def test_more_than_one_group_may_take_of_a_provider_says_so(desk: Desk) -> None:
