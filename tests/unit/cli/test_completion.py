@@ -44,7 +44,7 @@ def test_an_unknown_shell_is_refused_with_those_there_are() -> None:
     [
         ("cantle dev", ["device"]),
         ("cantle --os", ["--os-cloud"]),
-        ("cantle lease re", ["release"]),
+        ("cantle lease re", ["release", "renew"]),
         ("cantle device list --hea", ["--health"]),
         ("cantle device list -o ya", ["yaml"]),
         ("cantle token create x --role ad", ["admin"]),
