@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+from uuid import uuid4
 
 import pytest
-from tests.unit.engine.cloud import ALICE, Host, make_profile, t4
+from tests.unit.engine.cloud import ALICE, NOVA_FOR_ALICE, Host, capacity_of, make_profile, t4
 
+from cantle.engine.arq import create_arqs
+from cantle.engine.bind import Bind, bind
 from cantle.engine.lease import create_lease
 from cantle.engine.work import current_work, wait_work
 from cantle.errors import NotFound
-from cantle.store import wakeups
+from cantle.store import deployable, provider_pool, wakeups
 from cantle.store.database import Database
 from cantle.wire.work import Work
 
@@ -84,3 +87,17 @@ def test_there_is_no_work_for_a_host_nobody_knows(db: Database) -> None:
     with pytest.raises(NotFound) as caught:
         wait_work(db, "nowhere", 0, 0)
     assert caught.value.code == "host-not-found"
+
+
+def test_the_host_is_told_of_a_bind_of_a_pool(db: Database, host: Host) -> None:
+    """What the host should do has another generation then, for which its agent waits."""
+    pool = str(uuid4())
+    with db.write() as connection:
+        (row,) = deployable.providers(connection, [capacity_of(db).rp_uuid]).values()
+        provider_pool.replace(connection, row.host_id, {row.id: (pool, "t4")})
+    before = current_work(db, "compute-1").generation
+    (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
+    bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", pool, str(uuid4()))])
+    work = current_work(db, "compute-1")
+    assert len(work.wanted) == 1
+    assert work.generation > before
