@@ -11,3 +11,12 @@ BIND_SECONDS = 60.0
 def now() -> dt.datetime:
     """This process's time, UTC."""
     return dt.datetime.now(dt.UTC)
+
+
+def is_in_calendar(moment: dt.datetime) -> bool:
+    """Whether an aware time has a year from 1 to 9999 in UTC too, as all times are kept; 9999-12-31T23:59:59-14:00 has not."""
+    try:
+        moment.astimezone(dt.UTC)
+    except OverflowError:
+        return False
+    return True

@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from cantle.engine import announce, audit, choice, explain, idempotency, quota
 from cantle.engine.access import project_filter, sees
 from cantle.engine.choice import Asked
-from cantle.engine.clock import BIND_SECONDS, now
+from cantle.engine.clock import BIND_SECONDS, is_in_calendar, now
 from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
@@ -205,6 +205,10 @@ def check_end(expires_at: dt.datetime | None) -> None:
     if expires_at.tzinfo is None:
         raise BadRequest(
             "bad-lease", f"expires_at is {expires_at.isoformat()}, which names no time zone; add Z or an offset."
+        )
+    if not is_in_calendar(expires_at):
+        raise BadRequest(
+            "bad-lease", f"expires_at is {expires_at.isoformat()}, which is no year from 1 to 9999 in UTC."
         )
     if expires_at <= now():
         raise BadRequest("bad-lease", f"expires_at is {expires_at.isoformat()}, which is over already.")

@@ -119,6 +119,18 @@ def test_a_stream_refuses_what_is_for_the_list(tmp_path: Path, query: str) -> No
         assert answer.getheader("X-Cantle-Error-Code") == "bad-argument"
 
 
+@pytest.mark.parametrize("last", ["0", "-1", "99999999999999999999", "../../etc", "' OR 1=1", "x" * 4000, "caf\xe9"])
+def test_a_last_event_id_that_was_none_of_ours_does_not_bring_the_whole_log(tmp_path: Path, last: str) -> None:
+    with served(tmp_path, Settings(longest_wait=2)) as (url, world):
+        profile(world, "one")
+        parts = urlsplit(url)
+        connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=30)
+        connection.request("GET", "/v1/events", headers={"Accept": "text/event-stream", "Last-Event-ID": last})
+        answer = connection.getresponse()
+        assert (answer.status, answer.getheader("X-Cantle-Error-Code")) == (400, "bad-uuid")
+        connection.close()
+
+
 def test_the_command_follows_over_streams_that_end_and_misses_nothing(tmp_path: Path) -> None:
     """Each stream ends after a second; what happens between two of them is in the next."""
     with served(tmp_path, Settings(longest_wait=1)) as (url, world), ThreadPoolExecutor(1) as pool:

@@ -11,6 +11,7 @@ from cantle.api.call import Call
 from cantle.api.v1 import collection
 from cantle.api.v2.resource import Link, stamp
 from cantle.engine import audit as engine
+from cantle.engine.clock import is_in_calendar
 from cantle.errors import BadRequest
 from cantle.model.audit import Record
 
@@ -75,7 +76,7 @@ def list_all(call: Call) -> dict[str, Any]:
 
 
 def check_moment(name: str, moment: dt.datetime | None) -> None:
-    """Refuse a time without its zone.
+    """Refuse a time without its zone, or that no calendar has in UTC.
 
     :raises BadRequest: ``bad-argument``.
     """
@@ -83,6 +84,8 @@ def check_moment(name: str, moment: dt.datetime | None) -> None:
         raise BadRequest(
             "bad-argument", f"{name} is {moment.isoformat()}, which names no time zone; add Z or an offset."
         )
+    if moment is not None and not is_in_calendar(moment):
+        raise BadRequest("bad-argument", f"{name} is {moment.isoformat()}, which is no year from 1 to 9999 in UTC.")
 
 
 def shape(record: Record) -> Shape:

@@ -21,6 +21,7 @@ from cantle.api.v1.event import EventQuery
 from cantle.engine.follow import Follower
 from cantle.errors import BadRequest, Unavailable
 from cantle.model.audit import Record
+from cantle.model.uuids import checked
 from cantle.store.wakeups import Patience
 
 #: Seconds between two signs of life, for proxies that cut what is silent.
@@ -32,13 +33,15 @@ _RETRY_MS = 1000
 def follow(call: Call) -> Stream:
     """Records from now on, or after the one that ``Last-Event-ID`` names; those about one lease, request or unit, if asked.
 
-    :raises BadRequest: ``bad-argument`` for an argument that a stream does not take.
+    :raises BadRequest: ``bad-argument`` for an argument that a stream does not take; ``bad-uuid`` for a ``Last-Event-ID`` that was none of
+        ours: whoever sends it would get the whole log.
     :raises Unavailable: ``no-waiting-place``, with a ``Retry-After``.
     """
     asked: EventQuery = call.query
     for name in EventQuery.__struct_fields__:
         if name != "about" and getattr(asked, name) is not None:
             raise BadRequest("bad-argument", f"{name} is for the list of what others were told; a stream takes about.")
+    after = checked(call.last_event_id, "Last-Event-ID") if call.last_event_id else None
     with contextlib.ExitStack() as stack:
         if not stack.enter_context(call.site.parking.place()):
             raise Unavailable(
@@ -46,7 +49,7 @@ def follow(call: Call) -> Stream:
                 "All waiting places of this server are taken; come back a little later.",
                 retry_after=retry_after(),
             )
-        follower = Follower(call.db, call.last_event_id)
+        follower = Follower(call.db, after)
         chunks = _chunks(call, follower, asked.about, Patience(call.site.settings.longest_wait))
         return Stream(chunks, stack.pop_all())
 
