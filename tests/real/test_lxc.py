@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import uuid
 from collections.abc import Iterator
@@ -10,11 +11,12 @@ from collections.abc import Iterator
 import pytest
 from tests.real.lxc import MACHINE, Card, Container
 
-from cantle.attach import lxc
+from cantle.attach import lxc, stop
 from cantle.errors import CantleError, Conflict, HostError
 from cantle.kernel import container
 from cantle.kernel.char_device import Node
 from cantle.kernel.undo import Undo
+from cantle.model.attachment import Attachment, GuestKind
 
 
 @pytest.fixture
@@ -113,6 +115,35 @@ def test_a_program_that_keeps_the_card_open_is_named_until_it_ends(guest: Contai
             container.check_unused(MACHINE, [card.node])
         assert caught.value.code == "device-held"
     container.check_unused(MACHINE, [card.node])
+
+
+@pytest.mark.parametrize("listens", [True, False])
+def test_a_container_whose_lease_says_so_is_stopped_and_one_without_the_lease_is_not(
+    guest: Container, card: Card, monkeypatch: pytest.MonkeyPatch, *, listens: bool
+) -> None:
+    """One that does not listen is ended by force, later; ``kill -STOP`` makes any container deaf."""
+    attachment, unit = Attachment(GuestKind.LXC, guest.name), "0000:af:00.0"
+    lease = enter(guest, card.node)
+    assert stop.stop(MACHINE, attachment, str(uuid.uuid4()), unit) is None
+    pid = container.init_pid(MACHINE, guest.name)
+    assert pid is not None
+    if not listens:
+        os.kill(pid, signal.SIGSTOP)
+        monkeypatch.setattr(stop, "_WAIT", 1.0)
+        with pytest.raises(Conflict) as caught:
+            stop.stop(MACHINE, attachment, lease, unit)
+        assert caught.value.code == "guest-stopping"
+        assert container.init_pid(MACHINE, guest.name) == pid
+        monkeypatch.setattr(stop, "_PATIENCE", 0.0)
+    else:
+        monkeypatch.setattr(stop, "_WAIT", 30.0)
+    said = str(stop.stop(MACHINE, attachment, lease, unit))
+    assert ("by force" in said) is not listens
+    assert container.init_pid(MACHINE, guest.name) is None
+    leave(guest, lease)
+    guest.start()
+    assert stop.stop(MACHINE, attachment, lease, unit) is None
+    assert not guest.opens(card.node)
 
 
 def test_what_two_leases_share_goes_with_the_last_of_them(guest: Container, card: Card, control: Card) -> None:
