@@ -57,7 +57,7 @@ class Look:
     there: set[str]
     unknown: set[str]
     traits: dict[str, set[str]]
-    able: list[set[str]]
+    able: dict[tuple[tuple[str, int], ...], set[str]]
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ def explain(
         ours = [Ours(*one) for one in store.everywhere(connection, hostname)]
     _check(asked, ours)
     seen = look(client, asked)
-    found = [_group(client, group, number, ours, seen) for number, group in enumerate(asked.groups)]
+    found = [_group(client, group, times, ours, seen) for group, times in _different(asked)]
     fitting, complete = _offered(client, asked, ours, ours[0].root if hostname is not None else None)
     fitting -= _disabled(ours, seen)
     possible = set.intersection(*(hosts for _, hosts in found))
@@ -122,7 +122,15 @@ def look(client: PlacementClient, asked: Request) -> Look:
     known = client.known_traits(names)
     traits = {name: client.having(trait=name) if name in known else set() for name in sorted(names)}
     by_amounts = {group.amounts: client.having(amounts=group.amounts) for group in asked.groups}
-    return Look(client.having(), names - known, traits, [by_amounts[group.amounts] for group in asked.groups])
+    return Look(client.having(), names - known, traits, by_amounts)
+
+
+def _different(asked: Request) -> list[tuple[RequestGroup, int]]:
+    """The groups, those that ask for the same once, and how often they stand there."""
+    found: dict[RequestGroup, list[RequestGroup]] = {}
+    for group in asked.groups:
+        found.setdefault(replace(group, name=""), []).append(group)
+    return [(some[0], len(some)) for some in found.values()]
 
 
 def of_provider(group: RequestGroup, one: Ours, there: set[str], traits: Mapping[str, set[str]]) -> Why | None:
@@ -174,7 +182,7 @@ def of_amounts(group: RequestGroup, inventories: Mapping[str, Inventory], used: 
 
 
 def _group(
-    client: PlacementClient, group: RequestGroup, number: int, ours: Sequence[Ours], seen: Look
+    client: PlacementClient, group: RequestGroup, times: int, ours: Sequence[Ours], seen: Look
 ) -> tuple[GroupView, set[str]]:
     """What there is to say about one group, and the hosts on which it finds a provider."""
     tallies: dict[Why, _Tally] = {}
@@ -182,7 +190,7 @@ def _group(
     examined = suitable = 0
     for one in ours:
         why = of_provider(group, one, seen.there, seen.traits)
-        if why is None and one.record.uuid in seen.able[number]:
+        if why is None and one.record.uuid in seen.able[group.amounts]:
             suitable += 1
             hosts.add(one.hostname)
             continue
@@ -190,7 +198,7 @@ def _group(
             examined += 1
             why = _amounts(client, group, one) if examined <= EXAMINED else _UNSEEN
         _count(tallies, why, one.hostname, one.record.name, cards=1)
-    return GroupView(group.name, group.units, suitable, _sorted(tallies)), hosts
+    return GroupView(group.name, group.units * times, suitable, _sorted(tallies)), hosts
 
 
 #: Of those that are too many to be looked at.

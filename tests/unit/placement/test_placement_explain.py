@@ -199,6 +199,13 @@ def test_groups_that_fit_one_by_one_alone_say_so(desk: Desk) -> None:
     assert [one["code"] for one in desk.why("--profile", "cards")["together"]] == ["not-together"]
 
 
+def test_what_is_asked_for_64_times_is_told_once_and_looked_at_once(desk: Desk) -> None:
+    for host in ("compute-1", "compute-2"):
+        desk.mark(desk.provider("VGPU", host), "OWNER_CYBORG")
+    (group,) = desk.why("--profile", "slice", "--count", "64")["groups"]
+    assert (group["units"], group["suitable"]) == (64, 0)
+
+
 def test_what_placement_cannot_be_asked_is_refused(desk: Desk) -> None:
     assert "not-for-placement" in desk.why("--spec", "pci_passthrough:alias=t4:1", code=2)
     assert "host-not-found" in desk.why("--profile", "slice", "--host", "nowhere", code=3)
