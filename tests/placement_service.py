@@ -6,8 +6,10 @@ Requests reach it through a keystoneauth adapter as they would over the network;
 
 from __future__ import annotations
 
+import atexit
 import io
 import json
+import shutil
 import tempfile
 import threading
 import warnings
@@ -267,6 +269,7 @@ def placement(**options: object) -> Iterator[Placement]:
 def _application() -> tuple[Any, Any]:
     """The application of this process; Placement keeps its database in a global, so there is one."""
     directory = Path(tempfile.mkdtemp(prefix="cantle-placement-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # the database lives as long as the process
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from oslo_config import cfg  # noqa: PLC0415
