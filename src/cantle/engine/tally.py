@@ -15,5 +15,6 @@ def count(db: Database, hostname: str | None = None) -> list[Tally]:
     found: dict[tuple[str, str], dict[str, int]] = {}
     with db.read() as connection:
         for row in store.counted(connection, hostname):
-            found.setdefault((row.hostname, row.resource_class), {})[row.state] = int(row.units)
+            states = found.setdefault((row.hostname, row.resource_class), {})
+            states[row.state] = states.get(row.state, 0) + int(row.units)
     return [Tally(host, name, **units) for (host, name), units in sorted(found.items())]

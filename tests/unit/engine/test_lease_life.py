@@ -220,6 +220,30 @@ def test_a_forced_unit_has_another_uuid_when_it_is_lent_again(db: Database, host
         force_release(db, ADMIN, lease.uuid, " ")
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_card_taken_for_free_by_force_is_counted_before_its_host_reports_it_and_when_it_never_does(
+    kind: str, tmp_path: Path
+) -> None:
+    """It was nowhere: neither in the inventory nor missing."""
+    with database(kind, tmp_path) as db:
+        one = Host(db)
+        one.report(t4(4), whole())
+        make_profile(db, "card", [{"resources:PGPU": "1"}])
+        lease = create_lease(db, ALICE, profile_name="card")
+
+        def where() -> tuple[int, int, int]:
+            (card,) = [tally for tally in count(db) if tally.resource_class == "PGPU"]
+            return card.inventory, card.withheld, card.missing
+
+        force_release(db, ADMIN, lease.uuid, "host scrapped")
+        assert where() == (1, 1, 0)
+        one.report(t4(4))
+        assert where() == (1, 0, 1)
+        one.report(t4(4), whole())
+        assert where() == (1, 0, 0)
+        assert [tally.hostname for tally in count(db, one.name)] == [one.name] * 2
+
+
 # Quotas.
 
 
