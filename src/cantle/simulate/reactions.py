@@ -65,17 +65,13 @@ class Kernel:
             if _truth(text, rel):
                 self._remove_mdev(match["device"], match["uuid"])
         elif match := _BIND.fullmatch(rel):
-            if match["verb"] == "bind":
-                self._bind(match["driver"], text)
-            else:
-                self._unbind(match["driver"], text)
+            (self._bind if match["verb"] == "bind" else self._unbind)(match["driver"], text)
         elif rel == "sys/bus/pci/drivers_probe":
             self._probe(text)
         elif match := _OVERRIDE.fullmatch(rel):
             self._override(rel, text)
         elif _RESET.fullmatch(rel):
-            if not _truth(text, rel):
-                raise _error(errno.EINVAL, rel)  # reset_store(): anything but a 1 is none
+            _reset(rel, text)
         elif match := _REMOVE_FUNCTION.fullmatch(rel):
             if _truth(text, rel):
                 self.unplug(match["address"])
@@ -257,6 +253,11 @@ class Kernel:
     def _override_of(self, function: Function) -> str:
         text = self.tree.read(f"{PCI_DEVICES}/{function.address}/driver_override")
         return "" if text == NO_OVERRIDE else text
+
+
+def _reset(rel: str, text: str) -> None:
+    if not _truth(text, rel):
+        raise _error(errno.EINVAL, rel)  # reset_store(): anything but a 1 is none
 
 
 def _truth(text: str, rel: str) -> bool:

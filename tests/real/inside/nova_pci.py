@@ -1,9 +1,12 @@
 """Nova's own rules for PCI devices and extra specs, asked by tests: a JSON document of cases on standard input, the answers on standard
 output. Runs with the Python of the venv that has Nova; nothing of it is started."""
 
+from __future__ import annotations
+
 import json
 import sys
 import uuid
+from typing import Any
 
 import nova.conf
 from nova import exception, objects
@@ -15,14 +18,14 @@ CONF = nova.conf.CONF
 ERROR = "error"
 
 
-def match(case):
+def match(case: dict[str, Any]) -> Any:
     try:
         return bool(extra_specs_ops.match(case["value"], case["text"]))
     except (ValueError, IndexError):
         return ERROR
 
 
-def aliases(case):
+def aliases(case: dict[str, Any]) -> Any:
     CONF.set_override("alias", case["entries"], group="pci")
     pci_request.get_alias_from_config.cache_clear()
     try:
@@ -32,11 +35,11 @@ def aliases(case):
     return {name: [policy, specs] for name, (policy, specs) in found.items()}
 
 
-def listed(entries):
+def listed(entries: list[str]) -> Any:
     return whitelist.Whitelist(entries)
 
 
-def whitelisted(case):
+def whitelisted(case: dict[str, Any]) -> Any:
     try:
         found = listed(case["entries"])
     except exception.NovaException:
@@ -47,8 +50,8 @@ def whitelisted(case):
     ]
 
 
-def made(case):
-    devices = {}
+def made(case: dict[str, Any]) -> Any:
+    devices: dict[str, Any] = {}
     for number, one in enumerate(case["devices"]):
         devices[one["address"]] = objects.PciDevice(
             id=number + 1,
@@ -69,7 +72,7 @@ def made(case):
     return list(devices.values())
 
 
-def pools(case):
+def pools(case: dict[str, Any]) -> Any:
     sockets = case["sockets"]
     topology = objects.NUMATopology(
         cells=[objects.NUMACell(id=int(node), socket=socket) for node, socket in sockets.items()]
@@ -86,7 +89,7 @@ def pools(case):
         there.add_device(device)
     supported = there.support_requests(wanted, None, cells)
     try:
-        taken = [device.address for device in there.consume_requests(wanted, cells)]
+        taken: Any = [device.address for device in there.consume_requests(wanted, cells)]
     except exception.PciDeviceRequestFailed:
         taken = None
     except IndexError:  # its counts of pools with physical and virtual functions went wrong
@@ -94,7 +97,7 @@ def pools(case):
     return {"supported": supported, "taken": taken}
 
 
-def main():
+def main() -> None:
     objects.register_all()
     CONF([], project="nova", default_config_files=[])
     ask = {"match": match, "aliases": aliases, "whitelist": whitelisted, "pools": pools}

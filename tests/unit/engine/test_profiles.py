@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_second_profile_of_a_name_or_uuid_is_refused(db: Database) -> None:
         ({"description": "x" * 2001}, "bad-profile-description"),
     ],
 )
-def test_a_malformed_profile_is_refused_and_leaves_nothing(db: Database, values: dict[str, object], code: str) -> None:
+def test_a_malformed_profile_is_refused_and_leaves_nothing(db: Database, values: dict[str, Any], code: str) -> None:
     with pytest.raises(BadRequest) as caught:
         create_profile(db, ADMIN, **{"name": "gold", "groups": GROUPS, **values})
     assert caught.value.code == code
