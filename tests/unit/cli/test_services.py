@@ -53,7 +53,7 @@ def test_a_database_is_made_and_made_again_without_harm(tmp_path: Path) -> None:
     assert run("manage", tmp_path, "db", "sync") == Done(0, f"schema {HEAD} (nothing to do)\n", "")
     assert run("manage", tmp_path, "db", "version") == Done(0, f"schema {HEAD}, needed {HEAD}\n", "")
     assert run("manage", tmp_path, "db", "purge") == Done(
-        0, "deleted 0 requests, 0 leases, 0 events, 0 keys, 0 owners\n", ""
+        0, "deleted 0 requests, 0 leases, 0 events, 0 keys, 0 records, 0 owners\n", ""
     )
 
 
