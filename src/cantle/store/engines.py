@@ -54,12 +54,15 @@ def shown(url: URL) -> str:
 
 
 def reader(url: URL) -> Engine:
-    """An engine whose transactions see one moment of the database and cannot change it."""
+    """An engine whose transactions see one moment of the database and cannot change it.
+
+    :raises BadConfig: ``database-driver-missing``.
+    """
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, max_overflow=52, **_KEPT)
         _prepare_sqlite(engine, begin="BEGIN", query_only=True)
         return engine
-    engine = create_engine(url, isolation_level="REPEATABLE READ", **_arguments(url))
+    engine = _engine(url, isolation_level="REPEATABLE READ", **_arguments(url))
     if url.get_backend_name() == "postgresql":
         return engine.execution_options(postgresql_readonly=True)
     event.listen(engine, "connect", _read_only_mysql)
@@ -67,12 +70,28 @@ def reader(url: URL) -> Engine:
 
 
 def writer(url: URL) -> Engine:
-    """An engine whose transactions write; each statement sees what was committed before it began."""
+    """An engine whose transactions write; each statement sees what was committed before it began.
+
+    :raises BadConfig: ``database-driver-missing``.
+    """
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, pool_size=1, max_overflow=0)
         _prepare_sqlite(engine, begin="BEGIN IMMEDIATE", query_only=False)
         return engine
-    return create_engine(url, isolation_level="READ COMMITTED", **_arguments(url))
+    return _engine(url, isolation_level="READ COMMITTED", **_arguments(url))
+
+
+def _engine(url: URL, **options: Any) -> Engine:
+    """:raises BadConfig: ``database-driver-missing``."""
+    try:
+        return create_engine(url, **options)
+    except ModuleNotFoundError as error:
+        extra = "postgresql" if url.get_backend_name() == "postgresql" else "mysql"
+        raise BadConfig(
+            "database-driver-missing",
+            f"{shown(url)} needs the Python module {error.name}, which is not installed. "
+            f"Install Cantle with its extra: pip install 'cantle[{extra}]'.",
+        ) from None
 
 
 def _arguments(url: URL) -> dict[str, Any]:

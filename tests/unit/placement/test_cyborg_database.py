@@ -265,7 +265,7 @@ def test_its_url_may_be_in_cyborgs_own_file(desk: Desk, cyborg: CyborgDatabase, 
 def test_another_database_is_named_without_its_password(desk: Desk, tmp_path: Path) -> None:
     empty = f"sqlite:///{tmp_path / 'nothing.db'}"
     assert "[cyborg-database-unreadable]" in desk.cantle("adopt", "--cyborg-database", empty, code=78)
-    away = "mysql+pymysql://cyborg:hidden-word@127.0.0.1:1/cyborg"
+    away = "postgresql://cyborg:hidden-word@127.0.0.1:1/cyborg"
     said = desk.cantle("adopt", "--cyborg-database", away, code=78)
     assert "[cyborg-database-unreadable]" in said
     assert "hidden-word" not in said

@@ -6,6 +6,7 @@ import datetime as dt
 import os
 import shutil
 import sqlite3
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -374,3 +375,19 @@ def test_the_errors_of_mariadb_by_number(number: int, code: str) -> None:
 def test_deadlocks_of_mariadb_are_done_again(number: int) -> None:
     assert faults.is_contention(DBAPIError("UPDATE", {}, _MySqlError(number, "text")))
     assert not faults.is_contention(DBAPIError("UPDATE", {}, _MySqlError(1045, "text")))
+
+
+@pytest.mark.parametrize(("url", "module", "extra"), [
+    ("mariadb://cantle:hidden@db/cantle", "pymysql", "cantle[mysql]"),
+    ("postgresql://cantle:hidden@db/cantle", "psycopg", "cantle[postgresql]"),
+])
+def test_a_database_whose_driver_is_not_installed_says_what_to_install(
+    url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)  # Python's own way to say: there is no such module
+    with pytest.raises(BadConfig) as refused:
+        engines.reader(engines.parse(url))
+    assert refused.value.code == "database-driver-missing"
+    assert module in refused.value.message
+    assert extra in refused.value.message
+    assert "hidden" not in refused.value.message
