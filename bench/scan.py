@@ -130,7 +130,7 @@ class RecordingDirectory(Directory):
     __slots__ = ("_requests",)
 
     def __init__(self, plain: Directory, requests: list[Request]) -> None:
-        super().__init__(plain._root, plain.rel, plain._fd)
+        super().__init__(plain.rel, plain._fd)
         self._requests = requests
 
     def head_or_none(self, name: str, size: int) -> bytes | None:

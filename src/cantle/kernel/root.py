@@ -11,21 +11,16 @@ import errno
 import os
 import stat
 from collections.abc import Sequence
-from types import TracebackType
 
 from cantle.errors import BadRequest, HostError
 from cantle.kernel import tools, whole_file
+from cantle.kernel.directory import ABSENT, LIST, PLACE, READ, Directory, decoded, failed
 from cantle.kernel.tools import Ran
 
-#: O_NONBLOCK, since a FIFO in a captured tree must not hang us.
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+__all__ = ["Directory", "Root"]
+
 _WRITE = os.O_WRONLY | os.O_CLOEXEC
 _TRY = os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
-_PLACE = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
-_LIST = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-#: sysfs gives at most one page for an attribute.
-_PAGE = 4096
-_ABSENT = (errno.ENOENT, errno.ENOTDIR)
 #: The kernel's own limit of links in one path (path_resolution(7)).
 _MAX_LINKS = 40
 
@@ -58,21 +53,21 @@ class Root:
 
     def read(self, rel: str) -> str:
         """The text of a file, one trailing newline stripped. Bytes that are no UTF-8 become U+FFFD."""
-        return _text(self.read_bytes(rel))
+        return decoded(self.read_bytes(rel))
 
     def read_or_none(self, rel: str) -> str | None:
         """Like :meth:`read`, but None when the file, or a directory on the way to it, does not exist."""
         try:
             return self.read(rel)
         except HostError as error:
-            if error.errno in _ABSENT:
+            if error.errno in ABSENT:
                 return None
             raise
 
     def read_bytes(self, rel: str) -> bytes:
         """All bytes of a file."""
         try:
-            fd = self._open(rel, _READ | self._nofollow)
+            fd = self._open(rel, READ | self._nofollow)
             try:
                 chunks = []
                 while chunk := os.read(fd, 1 << 16):
@@ -103,13 +98,13 @@ class Root:
         _check(rel)
         parent, _, name = rel.rpartition("/")
         try:
-            fd = self._open(parent, _PLACE)
+            fd = self._open(parent, PLACE)
             try:
                 os.unlink(name, dir_fd=fd)
             finally:
                 os.close(fd)
         except OSError as error:
-            if error.errno not in _ABSENT:
+            if error.errno not in ABSENT:
                 raise self.failed("write", rel, error) from error
 
     def replace(self, rel: str, data: bytes) -> None:
@@ -132,7 +127,7 @@ class Root:
     def _made(self, rel: str) -> int:
         """A directory, made if it is not there, with those above it."""
         try:
-            return self._open(rel, _PLACE)
+            return self._open(rel, PLACE)
         except FileNotFoundError:
             if not rel:
                 raise
@@ -144,18 +139,18 @@ class Root:
             pass  # somebody was faster, or it is a link to nothing, which the next line says
         finally:
             os.close(above)
-        return self._open(rel, _PLACE)
+        return self._open(rel, PLACE)
 
     def names(self, rel: str) -> list[str]:
         """The sorted names in a directory; none when it does not exist."""
         try:
-            fd = self._open(rel, _LIST)
+            fd = self._open(rel, LIST)
             try:
                 return sorted(os.listdir(fd))
             finally:
                 os.close(fd)
         except OSError as error:
-            if error.errno in _ABSENT:
+            if error.errno in ABSENT:
                 return []
             raise self.failed("read", rel, error) from error
 
@@ -166,13 +161,13 @@ class Root:
             if not self._prefix:
                 return os.readlink(f"/{rel}")
             parent, _, name = rel.rpartition("/")
-            fd = self._open(parent, _PLACE)
+            fd = self._open(parent, PLACE)
             try:
                 return os.readlink(name, dir_fd=fd)
             finally:
                 os.close(fd)
         except OSError as error:
-            if error.errno in (*_ABSENT, errno.EINVAL):
+            if error.errno in (*ABSENT, errno.EINVAL):
                 return None
             raise self.failed("read", rel, error) from error
 
@@ -186,7 +181,7 @@ class Root:
         try:
             os.close(self._open(rel, os.O_PATH | os.O_CLOEXEC))
         except OSError as error:
-            if error.errno in _ABSENT:
+            if error.errno in ABSENT:
                 return False
             raise self.failed("read", rel, error) from error
         return True
@@ -225,7 +220,7 @@ class Root:
         :raises HostError: ``host-read-failed``, with errno ENOENT when it does not exist.
         """
         try:
-            return Directory(self, rel, self._open(rel, _PLACE))
+            return Directory(rel, self._open(rel, PLACE))
         except OSError as error:
             raise self.failed("read", rel, error) from error
 
@@ -234,7 +229,7 @@ class Root:
         try:
             return self.directory(rel)
         except HostError as error:
-            if error.errno in _ABSENT:
+            if error.errno in ABSENT:
                 return None
             raise
 
@@ -244,8 +239,7 @@ class Root:
 
     def failed(self, verb: str, rel: str, error: OSError) -> HostError:
         """The kernel's answer as our error. ``verb`` is ``read`` or ``write``."""
-        path = self.host_path(rel)
-        return HostError(f"host-{verb}-failed", f"cannot {verb} {path}: {error.strerror}", path=path, errno=error.errno)
+        return failed(verb, rel, error)
 
     def _open(self, rel: str, flags: int) -> int:
         """Open below the root.
@@ -259,7 +253,7 @@ class Root:
         try:
             fd = os.open(f"{self._prefix}/{rel}", flags)
         except OSError as error:
-            if error.errno not in (*_ABSENT, errno.ELOOP):
+            if error.errno not in (*ABSENT, errno.ELOOP):
                 raise
         else:
             if self._is_inside(fd):
@@ -298,93 +292,6 @@ class Root:
         return "/".join((self._prefix, *done))
 
 
-class Directory:
-    """The files of one directory, for loops over many: plain names, links in place of files refused. Failures as :class:`Root`'s."""
-
-    __slots__ = ("_fd", "_root", "rel")
-
-    def __init__(self, root: Root, rel: str, fd: int) -> None:
-        self._root = root
-        self._fd = fd
-        self.rel = rel
-
-    def __enter__(self) -> Directory:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        os.close(self._fd)
-
-    def read_or_none(self, name: str) -> str | None:
-        """The text of an attribute, one trailing newline stripped; None when there is none."""
-        data = self.head_or_none(name, _PAGE)
-        return None if data is None else _text(data)
-
-    def head_or_none(self, name: str, size: int) -> bytes | None:
-        """At most the first ``size`` bytes, by a single read as sysfs wants it; None when there is no such file."""
-        try:
-            fd = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=self._fd)
-            try:
-                return os.read(fd, size)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise self._root.failed("read", f"{self.rel}/{name}", error) from error
-
-    def read_in_each(self, name: str) -> list[tuple[str, str]]:
-        """The text of the file of this name in each directory of this one, by directory; those without it, and links, are left out."""
-        fd = os.open(".", _LIST, dir_fd=self._fd)
-        try:
-            with os.scandir(fd) as entries:
-                places = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
-        finally:
-            os.close(fd)
-        found = ((place, self.read_or_none(f"{place}/{name}")) for place in places)
-        return [(place, text) for place, text in found if text is not None]
-
-    def has(self, name: str) -> bool:
-        """Whether there is anything of this name, a dangling link included."""
-        try:
-            os.stat(name, dir_fd=self._fd, follow_symlinks=False)
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return False
-            raise self._root.failed("read", f"{self.rel}/{name}", error) from error
-        return True
-
-    def directory_or_none(self, name: str) -> Directory | None:
-        """A directory in this one; None when there is none, or it is a link. Use it as a context manager."""
-        rel = f"{self.rel}/{name}"
-        try:
-            return Directory(self._root, rel, os.open(name, _PLACE | os.O_NOFOLLOW, dir_fd=self._fd))
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            raise self._root.failed("read", rel, error) from error
-
-    def link_name(self, name: str) -> str | None:
-        """The last part of a link's target; None when there is nothing of this name. Anything but a link is a failure."""
-        try:
-            return os.readlink(name, dir_fd=self._fd).rpartition("/")[2]
-        except OSError as error:
-            if error.errno in _ABSENT:
-                return None
-            failed = self._root.failed("read", f"{self.rel}/{name}", error)
-            if error.errno != errno.EINVAL:
-                raise failed from error
-            why = f"{failed.path} is no link, as it is on a host; capture the tree with its links kept (tar, cp -a)"
-            raise HostError(failed.code, why, path=failed.path, errno=error.errno) from error
-
-
 def _check(rel: str) -> None:
     if rel.startswith("/") or "\0" in rel or (".." in rel and ".." in rel.split("/")):
         raise HostError("host-path-refused", f"{rel!r} is not a path below the host's root", path=rel)
-
-
-def _text(data: bytes) -> str:
-    # tar pads sysfs files, whose size the kernel gives as 4096 whatever they hold, with zeros.
-    data = data.rstrip(b"\0")
-    return (data[:-1] if data.endswith(b"\n") else data).decode("utf-8", "replace")
