@@ -17,7 +17,8 @@ from collections.abc import Callable
 from cantle.agent import conditions
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
-from cantle.agent.upkeep import Restored, Upkeep
+from cantle.agent.passes import Restored
+from cantle.agent.upkeep import Upkeep
 from cantle.errors import CantleError, Conflict, Unavailable
 from cantle.kernel.root import Root
 from cantle.kernel.udev import Watch

@@ -10,7 +10,6 @@ import os
 import uuid
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -24,9 +23,11 @@ from cantle.agent.hands import Hands
 from cantle.agent.identity import Identity
 from cantle.agent.intent import Intents
 from cantle.agent.look import Looks
+from cantle.agent.memory import Memory
+from cantle.agent.passes import Pass, Restored
 from cantle.attach.domains import domains
 from cantle.drivers import loader
-from cantle.errors import CantleError, HostError
+from cantle.errors import CantleError
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
@@ -34,34 +35,6 @@ from cantle.wire.inventory import InventoryReport
 from cantle.wire.work import HandleResult, Outcome, WantedHandle, Work
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """What a start without the server came to.
-
-    :param intents: wishes that were looked at.
-    :param units: lent units that were looked at.
-    :param failures: one line for each that is not as it should be.
-    """
-
-    intents: int = 0
-    units: int = 0
-    failures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What one pass over the desired state came to.
-
-    :param results: how every unit that the server speaks of stands.
-    :param worked: whether anything had to be done, or there is news for a person.
-    :param failed: whether something is to be tried again.
-    """
-
-    results: list[HandleResult] = field(default_factory=list)
-    worked: bool = False
-    failed: bool = False
 
 
 class Upkeep:
@@ -92,19 +65,15 @@ class Upkeep:
         self._hands = Hands(root, self._file, Desired(), pause, require_reset=enabled_types.require_reset)
         self._identity = Identity.of(root, wall)
         self._conditions = Conditions(clock)
+        self._memory = Memory(hostname, self._hands, self._conditions)
         self._intents = Intents(root, self._hands, enabled_types, clock, rescan)
         self._looks = Looks(root, clock)
         self._drivers, self._driver_problems = loader.load()
         self._names = PciIds(root)
         self.start = str(uuid.uuid4())
         self.work: Work | None = None
-        #: What is wanted could not be put on the disk; new units, which cannot be touched until it is: code and message, by uuid.
-        self._unsaved = False
-        self._held_back: dict[str, tuple[str, str]] = {}
         #: A life that remembers nothing at all: what the server says is lent at its first word is lent.
         self._believes = False
-        #: Units that the server knows to have gone.
-        self._gone: set[str] = set()
         #: What there is to say of units that are lent, by uuid.
         self._remarks: dict[str, Remark] = {}
 
@@ -119,7 +88,7 @@ class Upkeep:
     @property
     def memory(self) -> Desired:
         """What the host must not forget."""
-        return self._hands.memory
+        return self._memory.now
 
     @property
     def retry_at(self) -> float | None:
@@ -132,7 +101,7 @@ class Upkeep:
         :raises HostError: ``agent-state-unreadable``.
         """
         self._load()
-        self._keep(msgspec.structs.replace(self.memory, starts=self.memory.starts + 1))
+        self._memory.keep(msgspec.structs.replace(self.memory, starts=self.memory.starts + 1))
         try:
             restored = self._restore()
         except CantleError as error:
@@ -150,7 +119,7 @@ class Upkeep:
 
     def _load(self) -> None:
         self._hands.memory = self._file.load()
-        self._handed.load(handle.uuid for handle in _wanted(self.memory))
+        self._handed.load(handle.uuid for handle in self._memory.wanted)
         self._believes = self.memory.work is None and not self._handed.uuids
 
     def _restore(self) -> Restored:
@@ -164,17 +133,6 @@ class Upkeep:
         wishes = sum(wish.mode is not None for wish in work.intents)
         return Restored(wishes, len(results), (*late, *failed))
 
-    def _keep(self, memory: Desired) -> bool:
-        """Put on the disk what must not be forgotten. Where that fails, it is said in each report, and tried again at each look."""
-        try:
-            self._hands.remember(memory, again=conditions.UNWRITABLE in self._conditions)
-        except HostError as error:
-            if self._conditions.set(conditions.UNWRITABLE, error.message):
-                _log.error("%s: %s", self._hostname, error)
-            return False
-        self._conditions.set(conditions.UNWRITABLE, None)
-        return True
-
     def _observe(self, work: Work) -> Observed:
         return converge.observe(
             self._root,
@@ -183,7 +141,7 @@ class Upkeep:
             kept=self._intents.kept,
             adopted=self.memory.adopted,
             unready=self._intents.unready,
-            held_back=self._held_back,
+            held_back=self._memory.held_back,
             handed=self._handed.uuids,
         )
 
@@ -204,8 +162,7 @@ class Upkeep:
         lent = (work.wanted, work.unwanted, self.memory.leftovers)
         basis = (lent, self._intents.standings, self.memory.taken, self.memory.adopted)
         report = self._looks.report(basis, lambda: self._whole_look(work))
-        if conditions.UNWRITABLE in self._conditions:
-            self._keep(self.memory)
+        self._memory.try_again()
         told = self._conditions.told()
         generation = following.followed(self.memory)
         return self._identity.sign(report, starts=self.memory.starts, generation=generation, conditions=told)
@@ -226,7 +183,7 @@ class Upkeep:
         report = discover.report(view, self._drivers, known_problems, self.start, self._intents.told)
         adopted = discover.adopted(view, memory.adopted, report.devices)
         known = discover.remember(memory.known, report.devices)
-        self._keep(msgspec.structs.replace(self.memory, known=known, adopted=adopted))
+        self._memory.keep(msgspec.structs.replace(self.memory, known=known, adopted=adopted))
         left = {handle.uuid for handle in memory.leftovers}
         self._conditions.set(conditions.FOREIGN, discover.foreign(view, left | set(adopted)))
         return report
@@ -242,7 +199,7 @@ class Upkeep:
             self._handed.note((handle.uuid for handle in work.wanted), (), {handle.uuid for handle in work.wanted})
             self._believes = False
         known, self.work = self.work, work
-        self._save(work)
+        self._memory.follow(work)
         if known is None or work.intents != known.intents:
             self._intents.apply(work)
         return None
@@ -254,26 +211,14 @@ class Upkeep:
             f"host confirm {self._hostname}"
         )
         self.work = None
-        self._keep(msgspec.structs.replace(self.memory, frozen_at=at))
+        self._memory.keep(msgspec.structs.replace(self.memory, frozen_at=at))
         if self._conditions.set(conditions.FROZEN, message):
             _log.error("%s is frozen: %s", self._hostname, message)
         return message
 
     def new_units(self, work: Work) -> list[WantedHandle]:
         """Units that are wanted and were not before."""
-        known = {handle.uuid for handle in _wanted(self.memory)}
-        return [handle for handle in work.wanted if handle.uuid not in known]
-
-    def _save(self, work: Work) -> None:
-        """Remember what is followed. Where that fails, units are taken back all the same, and new ones are not touched."""
-        new = self.new_units(work)
-        self._unsaved = not self._keep(following.next_memory(self.memory, work, self._gone))
-        if not self._unsaved:
-            self._held_back = {}
-            self._gone.clear()
-        else:
-            why = self._conditions.message(conditions.UNWRITABLE)
-            self._held_back = {handle.uuid: (conditions.UNWRITABLE, why) for handle in new}
+        return self._memory.new_units(work)
 
     def settle(self) -> Pass:
         """One pass: do what there is to do for each unit, each by itself.
@@ -283,8 +228,8 @@ class Upkeep:
         work = self.work
         if work is None:
             return Pass()
-        if self._unsaved:
-            self._save(work)
+        if self._memory.unsaved:
+            self._memory.follow(work)
         left = following.to_take_back(self.memory.leftovers, work)
         tasks = converge.plan(work, self._observe(work), leftovers=left)
         done = self._hands.perform(tasks)
@@ -298,7 +243,7 @@ class Upkeep:
         gone = {result.uuid for result in results if result.outcome is Outcome.ABSENT}
         if gone:
             leftovers = tuple(one for one in self.memory.leftovers if one.uuid not in gone)
-            self._keep(msgspec.structs.replace(self.memory, leftovers=leftovers))
+            self._memory.keep(msgspec.structs.replace(self.memory, leftovers=leftovers))
         kept = [f"{result.uuid} ({result.message})" for result in results if result.uuid not in gone]
         message = f"no lease has these any more; they are taken back as soon as that is possible: {'; '.join(kept)}"
         return self._conditions.set(conditions.LEFT, message if kept else None)
@@ -317,7 +262,7 @@ class Upkeep:
         """The server knows that these have gone: they are not ours any more. Whether any was."""
         if self.work is None or not any(handle.uuid in gone for handle in self.work.unwanted):
             return False
-        self._gone.update(gone)
+        self._memory.gone.update(gone)
         unwanted = tuple(handle for handle in self.work.unwanted if handle.uuid not in gone)
         self.work = msgspec.structs.replace(self.work, unwanted=unwanted)
         return True
@@ -342,12 +287,8 @@ class Upkeep:
             _log.warning("%s: who has what is lent cannot be found out: %s", self._hostname, error)
             return
         self._remarks = seen.remarks
-        self._keep(msgspec.structs.replace(self.memory, guests=seen.guests))
+        self._memory.keep(msgspec.structs.replace(self.memory, guests=seen.guests))
 
     def server_was_away(self, message: str, seconds: float) -> None:
         """Say so for a while."""
         self._conditions.set(conditions.AWAY, message, seconds=seconds)
-
-
-def _wanted(memory: Desired) -> tuple[WantedHandle, ...]:
-    return memory.work.wanted if memory.work is not None else ()
