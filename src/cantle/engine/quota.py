@@ -22,6 +22,7 @@ from cantle.store.database import Database
 
 #: As Placement names resource classes.
 _CLASS = re.compile(r"[A-Z0-9_]{1,255}")
+_SORT_KEY = "project_id"
 
 
 def check(connection: Connection, project: str | None, taken: Sequence[Taken]) -> None:
@@ -60,9 +61,12 @@ def list_quotas(db: Database, who: Identity, project: str | None = None, *, page
     """
     if project is not None and not sees(who, project):
         raise NotFound("project-not-found", f"There is no project {project} of yours.", project_id=project)
+    page = page or Page(sort_key=_SORT_KEY)
+    if page.sort_key != _SORT_KEY:
+        raise BadRequest("bad-sort-key", f"sort_key is {page.sort_key!r}; this list sorts by {_SORT_KEY}.")
+    only = project if project is not None else project_filter(who)
     with db.read() as connection:
-        found = store.listed(connection, project if project is not None else project_filter(who))
-    return found if page is None else _window(found, page)
+        return store.listed(connection, only, beyond=_seen(page), descending=page.sort_dir == "desc", most=page.limit)
 
 
 def marker(one: Quota) -> str:
@@ -70,20 +74,14 @@ def marker(one: Quota) -> str:
     return f"{one.project_id}/{one.resource_class}"
 
 
-def _window(found: list[Quota], page: Page) -> list[Quota]:
-    """One page of the list, which is put together of two statements and so is cut here."""
-    if page.sort_key != "project_id":
-        raise BadRequest("bad-sort-key", f"sort_key is {page.sort_key!r}; this list sorts by project_id.")
-    if page.sort_dir == "desc":
-        found = found[::-1]
-    if page.marker is not None:
-        project, slash, resource_class = page.marker.rpartition("/")
-        if not slash:
-            raise BadRequest("marker-not-found", f"marker is {page.marker!r}; in this list it is PROJECT/CLASS.")
-        last = (project, resource_class)
-        keys = ((one, (one.project_id, one.resource_class)) for one in found)
-        found = [one for one, key in keys if (key < last if page.sort_dir == "desc" else key > last)]
-    return found[: page.limit]
+def _seen(page: Page) -> tuple[str, str] | None:
+    """Project and class of the marker."""
+    if page.marker is None:
+        return None
+    project, slash, resource_class = page.marker.rpartition("/")
+    if not slash:
+        raise BadRequest("marker-not-found", f"marker is {page.marker!r}; in this list it is PROJECT/CLASS.")
+    return project, resource_class
 
 
 def set_quota(db: Database, who: Identity, project: str, resource_class: str, limit: int | None) -> Quota:

@@ -4,14 +4,13 @@ owners of instances long gone."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection
 
 from cantle.engine import audit
 from cantle.keeper.expiry import WARNING_S
-from cantle.model.audit import PURGED, REAPED, Thing
+from cantle.model.audit import LEASE_PURGED, PURGED, REAPED, Thing
 from cantle.model.identity import KEEPER
 from cantle.store import arq, idempotency, lease, outbox, owner
 from cantle.store import audit as audit_store
@@ -108,20 +107,29 @@ def _reap_some(connection: Connection, hours: float) -> list[str]:
 
 
 def forget_leases(db: Database, days: float) -> int:
-    """Delete leases that were released so many days ago and whose units are all back. What was done with them stays in the audit log."""
+    """Delete leases that were released so many days ago and whose units are all back. That, and what was done with them, stays in the
+    audit log."""
     if days == 0:
         return 0
     deleted = 0
     while True:
         with db.read() as connection:
-            rows = lease.past(connection, days, AT_ONCE)
-        gone = _remove_leases(db, [row.id for row in rows], days)
+            if not lease.past(connection, days, 1):
+                return deleted
+        gone = db.run(lambda connection: _forget_some(connection, days))
         if gone:
-            LOG.info("lease.purge %s by the keeper: released %g days ago", " ".join(row.uuid for row in rows), days)
-        deleted += gone
-        if len(rows) < AT_ONCE or gone == 0:
+            LOG.info("%s %s by the keeper: released %g days ago", LEASE_PURGED, " ".join(gone), days)
+        deleted += len(gone)
+        if len(gone) < AT_ONCE:
             return deleted
 
 
-def _remove_leases(db: Database, ids: Sequence[int], days: float) -> int:
-    return db.run(lambda connection: lease.remove_past(connection, ids, days)) if ids else 0
+def _forget_some(connection: Connection, days: float) -> list[str]:
+    """:raises LookAgain: another keeper deletes them too."""
+    rows = lease.past(connection, days, AT_ONCE)
+    facts = {"released_days": f"{days:g}"}
+    things = (Thing(row.project_id, row.hostname, lease_uuid=row.uuid, facts=facts) for row in rows)
+    audit.record(connection, KEEPER, LEASE_PURGED, *things)
+    if rows and lease.remove_past(connection, [row.id for row in rows], days) < len(rows):
+        raise LookAgain
+    return [row.uuid for row in rows]

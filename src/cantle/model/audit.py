@@ -16,6 +16,7 @@ UNIT_RETURNED = "unit.returned"
 UNIT_FORCED = "unit.forced"
 PURGED = "audit.purge"
 REAPED = "arq.reap"
+LEASE_PURGED = "lease.purge"
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,7 +80,13 @@ _PAST = and_(
     ~exists().where(claims.c.lease_id == leases.c.id),
     ~exists().where(arqs.c.lease_id == leases.c.id),
 )
-_ALL_PAST = select(leases.c.id, leases.c.uuid).where(_PAST).order_by(leases.c.id).limit(bindparam("most"))
+_ALL_PAST = (
+    select(leases.c.id, leases.c.uuid, leases.c.project_id, hosts.c.hostname)
+    .join(hosts, hosts.c.id == leases.c.host_id)
+    .where(_PAST)
+    .order_by(leases.c.id)
+    .limit(bindparam("most"))
+)
 _REMOVE_PAST = delete(leases).where(leases.c.id.in_(bindparam("ids", expanding=True)), _PAST)
 
 
@@ -157,7 +163,7 @@ def release(connection: Connection, row: Record, now: dt.datetime) -> bool:
 
 
 def past(connection: Connection, days: float, most: int) -> Sequence[Record]:
-    """id, uuid of leases that were released so many days ago and whose units are all back."""
+    """id, uuid, project_id, hostname of leases that were released so many days ago and whose units are all back."""
     return connection.execute(_ALL_PAST, {"ago": -86400.0 * days, "most": most}).all()
 
 

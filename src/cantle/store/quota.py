@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Label,
+    Select,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    union,
+    update,
+)
 
 from cantle.model.quota import DEFAULT, Quota
 from cantle.store.quota_table import quotas
@@ -43,27 +60,79 @@ def limits(connection: Connection, project: str, classes: Collection[str]) -> Se
     return [row for row in rows if row.project_id != DEFAULT or row.resource_class not in own]
 
 
-def listed(connection: Connection, project: str | None) -> list[Quota]:
+def listed(
+    connection: Connection,
+    project: str | None,
+    *,
+    beyond: tuple[str, str] | None = None,
+    descending: bool = False,
+    most: int | None = None,
+) -> list[Quota]:
     """Limits and use of one project (None: of all, and the defaults): what has a limit, and what is used without one. By project, then
-    class. Two statements."""
-    set_query, used_query = select(quotas), _USED
-    if project is not None:
-        set_query = set_query.where(quotas.c.project_id.in_((project, DEFAULT)))
-        used_query = used_query.where(claims.c.project_id == project)
-    most = {(row.project_id, row.resource_class): row.most for row in connection.execute(set_query)}
-    used = {(row.project_id, row.resource_class): row.used for row in connection.execute(used_query)}
-    keys = {*most, *used}
-    if project is not None:
-        keys = {(project, resource_class) for _, resource_class in keys}
-    return [_quota(key, most, used.get(key, 0)) for key in sorted(keys)]
+    class. One statement, which counts the units of those on the page only.
+
+    :param beyond: only what comes after this project and class, which need not be there.
+    :param most: so many at most.
+    """
+    limited, used = _keys(project, beyond, descending=descending)
+    keys = union(limited, used).subquery("keys")
+    own, default = quotas.alias("own"), quotas.alias("default_of_all")
+    query = (
+        select(keys.c.project_id, keys.c.resource_class, own.c.most, default.c.most.label("else_most"), _used_by(keys))
+        .select_from(
+            keys.outerjoin(own, _is(own, keys.c.project_id, keys.c.resource_class)).outerjoin(
+                default, _is(default, literal(DEFAULT), keys.c.resource_class)
+            )
+        )
+        .order_by(*((one.desc() if descending else one.asc()) for one in (keys.c.project_id, keys.c.resource_class)))
+    )
+    return [_quota(row) for row in connection.execute(query if most is None else query.limit(most))]
 
 
-def _quota(key: tuple[str, str], most: Mapping[tuple[str, str], int], used: int) -> Quota:
-    project, resource_class = key
-    if key in most:
-        return Quota(project, resource_class, most[key], used)
-    default = most.get((DEFAULT, resource_class))
-    return Quota(project, resource_class, default, used, inherited=default is not None)
+def _keys(project: str | None, beyond: tuple[str, str] | None, *, descending: bool) -> tuple[Select[Any], Select[Any]]:
+    """Project and class of what has a limit, and of what is used."""
+    limited = select(quotas.c.project_id, quotas.c.resource_class)
+    used = select(claims.c.project_id, deployables.c.resource_class).join(
+        deployables, deployables.c.id == claims.c.deployable_id
+    )
+    if project is None:
+        used = used.where(claims.c.project_id.is_not(None))
+    else:  # what is limited for all is so for this one
+        its = literal(project, type_=quotas.c.project_id.type).label("project_id")
+        limited = select(its, quotas.c.resource_class).where(quotas.c.project_id.in_((project, DEFAULT)))
+        used = used.where(claims.c.project_id == project)
+    if beyond is None:
+        return limited, used
+    return _beyond(limited, beyond, descending=descending), _beyond(used, beyond, descending=descending)
+
+
+def _beyond(query: Select[Any], last: tuple[str, str], *, descending: bool) -> Select[Any]:
+    """Row by row: whoever has many limits is not compared with all of them."""
+    project, resource_class = query.selected_columns
+    if descending:
+        return query.where(or_(project < last[0], and_(project == last[0], resource_class < last[1])))
+    return query.where(or_(project > last[0], and_(project == last[0], resource_class > last[1])))
+
+
+def _is(table: FromClause, project: ColumnElement[str], resource_class: ColumnElement[str]) -> ColumnElement[bool]:
+    return and_(table.c.project_id == project, table.c.resource_class == resource_class)
+
+
+def _used_by(keys: FromClause) -> Label[int]:
+    """How many units a project has of a class."""
+    counted = (
+        select(func.count())
+        .select_from(claims.join(deployables, deployables.c.id == claims.c.deployable_id))
+        .where(claims.c.project_id == keys.c.project_id, deployables.c.resource_class == keys.c.resource_class)
+    )
+    return counted.scalar_subquery().label("used")
+
+
+def _quota(row: Record) -> Quota:
+    """A default is nobody's to inherit but a project's."""
+    inherited = row.most is None and row.else_most is not None
+    limit = row.else_most if inherited else row.most
+    return Quota(row.project_id, row.resource_class, limit, row.used, inherited=inherited)
 
 
 def put(connection: Connection, project: str, resource_class: str, most: int | None, now: dt.datetime) -> None:

@@ -100,9 +100,14 @@ def test_leases_are_deleted_some_months_after_their_release_once_all_units_are_b
         assert housekeeping.sweep(cloud.db, Ages())["leases"] == 1
     assert {lease.uuid for lease in list_leases(cloud.db, ALICE, include_released=True)} == {held, lent}
     assert back in caplog.text
+    (purged,) = list_records(cloud.db, action="lease.purge")
+    assert (purged.lease_uuid, purged.user_id, purged.owner_id) == (back, KEEPER.user_id, ALICE.project_id)
+    assert (purged.hostname, purged.facts) == ("compute-1", {"released_days": "90"})
     cloud.host.obey()
     assert housekeeping.sweep(cloud.db, Ages())["leases"] == 1
     assert [lease.uuid for lease in list_leases(cloud.db, ALICE, include_released=True)] == [lent]
+    assert housekeeping.sweep(cloud.db, Ages())["leases"] == 0
+    assert [one.lease_uuid for one in list_records(cloud.db, action="lease.purge")] == [back, held]
 
 
 def test_events_are_deleted_some_days_after_their_end_and_never_before_it(cloud: Cloud) -> None:

@@ -1,0 +1,90 @@
+"""Units on their way back: held, cleaned, quarantined, returned, or taken for free by force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.databases import KINDS, database
+from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4, whole
+from tests.unit.engine.lending import PROJECT, lending_host, says
+
+from cantle.engine.audit import list_records
+from cantle.engine.force import force_release
+from cantle.engine.lease import create_lease, get_lease, release_lease
+from cantle.engine.tally import count
+from cantle.engine.work import current_work
+from cantle.errors import BadRequest, CantleError, Conflict
+from cantle.model.lease import LeaseState
+from cantle.store.database import Database
+from cantle.wire.work import Cleaning, Outcome
+
+
+@pytest.fixture
+def host(db: Database) -> Host:
+    """With slices and a whole card."""
+    return lending_host(db)
+
+
+def test_what_was_done_to_a_unit_is_in_the_log_and_a_second_tenant_gets_it_then(db: Database, host: Host) -> None:
+    first = create_lease(db, ALICE, profile_name="card")
+    host.obey()
+    release_lease(db, ALICE, first.uuid)
+    says(db, host, Outcome.CLEANING)
+    assert get_lease(db, ALICE, first.uuid).state is LeaseState.CLEANING
+    with pytest.raises(CantleError, match="card"):
+        create_lease(db, BOB, profile_name="card")
+    says(db, host, Outcome.ABSENT, cleaning=Cleaning("flr", "0000:3b:00.0 was reset (flr) and read back"))
+    assert get_lease(db, ALICE, first.uuid).state is LeaseState.RELEASED
+    second = create_lease(db, BOB, profile_name="card")
+    (back,) = list_records(db, lease_uuid=first.uuid, action="unit.returned")
+    assert back.facts == {"cleaning": "flr", "done": "0000:3b:00.0 was reset (flr) and read back"}
+    assert (back.user_id, back.owner_id, back.device) == ("alice", PROJECT, "0000:3b:00.0")
+    assert get_lease(db, BOB, second.uuid).state is LeaseState.PENDING
+
+
+def test_a_forced_unit_has_another_uuid_when_it_is_lent_again(db: Database, host: Host) -> None:
+    """So the old one in the host's hands is never taken for it."""
+    lease = create_lease(db, ALICE, profile_name="card")
+    (old,) = current_work(db, host.name).wanted
+    host.obey()
+    with pytest.raises(Conflict) as refused:
+        force_release(db, ADMIN, lease.uuid)
+    assert refused.value.code == "units-may-be-held"
+    assert force_release(db, ADMIN, lease.uuid, "host scrapped").state is LeaseState.RELEASED
+    work = current_work(db, host.name)
+    assert (work.wanted, work.unwanted) == ((), ())
+    host.report(t4(4), whole())
+    create_lease(db, BOB, profile_name="card")
+    (new,) = current_work(db, host.name).wanted
+    assert new.device == old.device
+    assert new.uuid != old.uuid
+    (said,) = list_records(db, action="unit.forced")
+    assert said.facts["reason"] == "host scrapped"
+    assert force_release(db, ADMIN, lease.uuid, "again").state is LeaseState.RELEASED, "again is no error"
+    with pytest.raises(BadRequest):
+        force_release(db, ADMIN, lease.uuid, " ")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_card_taken_for_free_by_force_is_counted_before_its_host_reports_it_and_when_it_never_does(
+    kind: str, tmp_path: Path
+) -> None:
+    """It was nowhere: neither in the inventory nor missing."""
+    with database(kind, tmp_path) as db:
+        one = Host(db)
+        one.report(t4(4), whole())
+        make_profile(db, "card", [{"resources:PGPU": "1"}])
+        lease = create_lease(db, ALICE, profile_name="card")
+
+        def where() -> tuple[int, int, int]:
+            (card,) = [tally for tally in count(db) if tally.resource_class == "PGPU"]
+            return card.inventory, card.withheld, card.missing
+
+        force_release(db, ADMIN, lease.uuid, "host scrapped")
+        assert where() == (1, 1, 0)
+        one.report(t4(4))
+        assert where() == (1, 0, 1)
+        one.report(t4(4), whole())
+        assert where() == (1, 0, 0)
+        assert [tally.hostname for tally in count(db, one.name)] == [one.name] * 2
