@@ -32,25 +32,45 @@ def reset(root: Root, address: PciAddress) -> str | None:
 
     :returns: the method that the kernel tries first, which is the one it takes unless that says it cannot; None when none of them will do
         as the function sits now (``ENOTTY``): a reset of the bus, say, that would reset another function too.
-    :raises HostError: ``reset-failed``.
+    :raises HostError: ``reset-failed``: also where the kernel says ``ENOTTY`` of a function that does not come back, as it does after a
+        minute of waiting for it (``pci_dev_wait``).
     """
     before = pci.function(root, address)
     method = methods(root, address)[0]
+    done = True
     try:
         root.write(f"{pci.DEVICES}/{address}/reset", "1")
-        after = pci.function(root, address)
     except HostError as error:
-        if error.errno == errno.ENOTTY:
-            return None
-        raise HostError(
-            "reset-failed", f"{address} could not be reset ({method}): {error.message}", address=str(address)
-        ) from error
-    if after.dead or (after.vendor_id, after.device_id) != (before.vendor_id, before.device_id):
-        answers = "nothing but ones" if after.dead else f"as {after.vendor_id}:{after.device_id}"
-        raise HostError(
-            "reset-failed",
-            f"{address} was reset ({method}) and now answers {answers}, not as {before.vendor_id}:{before.device_id}; "
-            "power-cycle the host, or take the card out",
-            address=str(address),
+        if error.errno != errno.ENOTTY:
+            raise _failed(address, f"could not be reset ({method}): {error.message}") from error
+        done = False
+    if before.physfn is None:  # a virtual function's ids read ffff by the SR-IOV specification
+        _read_back(
+            root,
+            address,
+            f"{before.vendor_id}:{before.device_id}",
+            f"was reset ({method})" if done else "could not be reset",
         )
-    return method
+    return method if done else None
+
+
+def _read_back(root: Root, address: PciAddress, ids: str, what: str) -> None:
+    """Ask the function itself. The kernel's files ``vendor``, ``device`` and ``uevent`` say what it was when it was found, and
+    ``power_state`` calls one asleep that does not answer any more."""
+    try:
+        with root.directory(f"{pci.DEVICES}/{address}") as files:
+            head = files.head_or_none("config", 4)
+    except HostError as error:
+        raise _failed(address, f"{what}, and cannot be read now: {error.message}") from error
+    if head is None:  # a tree of files that was captured without it
+        return
+    vendor, device = head[:2][::-1].hex(), head[2:][::-1].hex()
+    if f"{vendor}:{device}" != ids:
+        answers = "nothing but ones" if vendor == device == "ffff" else f"as {vendor}:{device}"
+        raise _failed(
+            address, f"{what} and now answers {answers}, not as {ids}; power-cycle the host, or take the card out"
+        )
+
+
+def _failed(address: PciAddress, what: str) -> HostError:
+    return HostError("reset-failed", f"{address} {what}", address=str(address))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
+import pytest
 from tests.unit.agent.lab import GEFORCE, INSTINCT, Lab, whole
 
 from cantle import simulate
@@ -110,17 +111,40 @@ def test_a_card_whose_methods_will_all_not_do_counts_as_one_that_offers_none(tmp
     )
 
 
-def test_a_card_that_answers_nothing_but_ones_after_its_reset_is_quarantined(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("head", "power", "says"),
+    [
+        (b"\xff" * 4, None, "nothing but ones"),
+        (b"\xff" * 4, "D3cold", "nothing but ones"),
+        (b"\xde\x10\x01\x00", None, "as 10de:0001"),
+    ],
+)
+def test_a_card_that_does_not_answer_as_itself_after_its_reset_is_quarantined(
+    tmp_path: Path, head: bytes, power: str | None, says: str
+) -> None:
+    """Also one that the kernel takes for asleep, as it does with one that does not answer when it is woken."""
     case = lent(tmp_path, described())
     device = next(Path(case.lab.root.path).glob(f"sys/devices/**/{GEFORCE}"))
 
     def die() -> None:
-        device.joinpath("config").write_bytes(b"\xff" * 64)
+        device.joinpath("config").write_bytes(head + b"\0" * 60)
+        if power is not None:
+            device.joinpath("power_state").write_text(f"{power}\n")
 
     case.lab.root.fail(die, "/reset", after=True)
     outcome, code, said = case.back()
     assert (outcome, code) == (Outcome.QUARANTINED, "reset-failed")
-    assert "nothing but ones" in said
+    assert f"{GEFORCE} was reset (flr) and now answers {says}, not as 10de:2684" in said
+
+
+def test_a_card_that_died_is_not_taken_for_one_that_offers_no_reset(tmp_path: Path) -> None:
+    """The kernel waits for it a minute and then says ENOTTY, as it does of a method that will not do."""
+    case = lent(tmp_path, described(("bus",)))
+    next(Path(case.lab.root.path).glob(f"sys/devices/**/{GEFORCE}")).joinpath("config").write_bytes(b"\xff" * 64)
+    case.lab.root.fail(errno.ENOTTY, "/reset")
+    outcome, code, said = case.back()
+    assert (outcome, code) == (Outcome.QUARANTINED, "reset-failed")
+    assert "could not be reset and now answers nothing but ones" in said
 
 
 def test_a_card_that_offers_no_reset_is_lent_again_and_the_record_says_that_nothing_was_done(tmp_path: Path) -> None:
