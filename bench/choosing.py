@@ -31,6 +31,7 @@ from tests.postgres import Postgres
 from cantle.engine import choice, lease
 from cantle.engine.clock import now
 from cantle.engine.explain import explain
+from cantle.engine.terms import Terms
 from cantle.errors import NoCapacity
 from cantle.model.alias import NO_ALIASES
 from cantle.model.identity import LOCAL_ADMIN
@@ -143,7 +144,7 @@ def _floor(db: Database, name: str, found: Choice) -> None:
 
     def work(connection: Any) -> None:
         host.lock(connection, [found.host_id])
-        lease.lend(connection, lease.Terms(LOCAL_ADMIN, asked, "", None, OnExpiry.DETACH, now()), found)
+        lease.lend(connection, Terms(LOCAL_ADMIN, asked, "", None, OnExpiry.DETACH, now()), found)
 
     db.run(work)
 

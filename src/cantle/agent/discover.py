@@ -9,7 +9,7 @@ import msgspec
 
 from cantle.drivers import loader
 from cantle.drivers.driver import Driver, HostView, Known
-from cantle.kernel import holders, mdev, pci, vfio
+from cantle.kernel import holders, mdev, numa, pci, vfio
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
 from cantle.model.attach_handle import AttachType
@@ -41,10 +41,11 @@ def look(
     functions, problems = pci.functions(root)
     parents, mdevs = mdev.parents(root), mdev.devices(root)
     held = _held(root, functions, ours)
+    sockets, unread = numa.sockets(root)
     view = HostView(
-        hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {}, held, left
+        hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {}, held, left, sockets
     )
-    told = [Problem(*problem) for problem in problems]
+    told = [Problem(*problem) for problem in (*problems, *unread)]
     return view, told + list(_absent(view))
 
 
@@ -62,8 +63,9 @@ def report(
     found, more = loader.discover(drivers, view)
     devices = [told_of(device) for device in found]
     told = (*problems, *more)
-    text = msgspec.json.encode((devices, told), order="deterministic")
-    return InventoryReport(agent_start, hashlib.sha256(text).hexdigest(), tuple(devices), told)
+    sockets = dict(view.sockets)
+    text = msgspec.json.encode((devices, told, sorted(sockets.items())), order="deterministic")
+    return InventoryReport(agent_start, hashlib.sha256(text).hexdigest(), tuple(devices), told, sockets=sockets)
 
 
 def remember(known: Mapping[str, Known], devices: Iterable[DeviceReport]) -> dict[str, Known]:

@@ -63,6 +63,11 @@ def _sentences(row: dict[str, Any], fmt: str) -> dict[str, Any]:
     if fmt in ("json", "yaml"):
         return row
     told = {name: [f"{message} [{code}]" for _, code, message in row[name]] for name in ("conditions", "problems")}
+    if fmt != "value" and row["sockets"] is not None:
+        told["sockets"] = [
+            f"node {node} on {'one that is not known' if socket is None else f'socket {socket}'}"
+            for node, socket in row["sockets"].items()
+        ]
     return {**row, **told}
 
 

@@ -49,6 +49,7 @@ class HostView:
     :param known: what is remembered of devices, by address.
     :param left: units that were lent, that no lease has any more and that somebody may still hold: their names are not given to others.
     :param held: cards on vfio-pci that are not lent and that somebody has all the same, by address: who, in words.
+    :param sockets: of the host, by memory node, as `cantle.kernel.numa.sockets` tells them.
     """
 
     hostname: str
@@ -63,6 +64,7 @@ class HostView:
     known: Mapping[str, Known] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     left: Sequence[WantedHandle] = ()
+    sockets: Mapping[int, int | None] = field(default_factory=dict)
 
     def known_of(self, address: str, hardware: str) -> Known:
         """What is remembered of this very card; of another one, nothing."""

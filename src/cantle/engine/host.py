@@ -147,6 +147,7 @@ def forget(db: Database, who: Identity, hostname: str) -> None:
             problems=(),
             conditions=(),
             warnings=(),
+            sockets=None,
             drained_at=None,
             drained_by=None,
             frozen_at=None,

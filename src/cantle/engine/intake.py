@@ -14,7 +14,7 @@ from cantle.engine import report_columns as columns
 from cantle.engine.clock import now
 from cantle.engine.device_turn import DeviceTurn
 from cantle.engine.pool import log_pools
-from cantle.engine.report_check import unusable
+from cantle.engine.report_check import sockets, unusable
 from cantle.errors import BadRequest, Conflict
 from cantle.model import uuids
 from cantle.model.device import DeviceStatus, Health
@@ -118,7 +118,7 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
         device_turn.tell(connection, hostname, intake.turned, moment)
         # A report of which something is not taken in yet is looked at again when it comes again.
         digest = None if intake.waiting or intake.held_back else report.digest
-        values |= {"digest": digest, "problems": problems, "updated_at": moment}
+        values |= {"digest": digest, "problems": problems, "sockets": sockets(report.sockets), "updated_at": moment}
         wake(connection, report_topic(hostname))
     hosts.change(connection, row.id, **values)
     return row.id, InventoryAnswer(generation=row.generation, changed=changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cantle.model import uuids
 from cantle.model.attach_handle import AttachType
@@ -11,6 +11,9 @@ from cantle.wire.inventory import DeployableReport, DeviceReport, HandleReport
 
 _ID = re.compile(r"(?:[0-9a-f]{4})?")
 _PLACEMENT_NAME = re.compile(r"[A-Z0-9_]{1,255}")
+#: Memory nodes that Linux can have (MAX_NUMNODES), and a bound of all numbers of nodes and sockets.
+_MOST_NODES = 1024
+_MOST = 1 << 31
 _PCI_KEYS = ("domain", "bus", "device", "function")
 
 
@@ -29,6 +32,12 @@ def unusable(devices: Sequence[DeviceReport]) -> dict[int, str]:
         names.update(deployable.name for deployable in device.deployables)
         adopted.update(handle.uuid for deployable in device.deployables for handle in deployable.handles if handle.uuid)
     return found
+
+
+def sockets(told: Mapping[int, int | None]) -> dict[int, int | None] | None:
+    """The sockets of a report in the order of their nodes; None where none are told, or where they cannot be kept."""
+    sound = len(told) <= _MOST_NODES and all(0 <= number < _MOST for number in (*told, *filter(None, told.values())))
+    return dict(sorted(told.items())) if told and sound else None
 
 
 def _repeated(device: DeviceReport, addresses: set[str], names: set[str], adopted: set[str]) -> str | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cantle.errors import BadRequest
+from cantle.model.numa import Sockets
 from cantle.model.problem import Problem
 
 #: A host that was not heard from for so long is taken for down: nothing new is bound there. Agents speak at least every 90 s,
@@ -56,6 +57,7 @@ class Host:
     its desired state. ``problems`` are those of its last report, ours about that report included. ``placement`` is None where nothing
     was ever published of it. ``conditions`` are what a person should know of the host as a whole, said by its ``agent`` or by the
     ``server``. ``clock_skew`` is in seconds, its clock less the database's, as of its last report. ``frozen_reason`` is a sentence.
+    ``sockets`` are None where its agent does not tell them.
     """
 
     id: int
@@ -75,6 +77,7 @@ class Host:
     drained_by: str | None = None
     frozen_at: dt.datetime | None = None
     frozen_reason: str | None = None
+    sockets: Sockets | None = None
 
     @property
     def state(self) -> HostState:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 
+#: A host's sockets by memory node; None for a node of which the host does not know it. A node without CPUs is on none and not in it.
+Sockets = Mapping[int, int | None]
+
 
 class NumaPolicy(StrEnum):
     """Nova's words, in the order of strictness. A node that the kernel does not know (its -1) is None, never node 0."""
@@ -19,12 +22,10 @@ class NumaPolicy(StrEnum):
     """Any device, those of the guest's nodes first."""
 
 
-def allows(
-    policy: NumaPolicy, node: int | None, nodes: Collection[int], sockets: Mapping[int, int | None] | None = None
-) -> bool:
+def allows(policy: NumaPolicy, node: int | None, nodes: Collection[int], sockets: Sockets | None = None) -> bool:
     """Whether a device on ``node`` may go to a guest on ``nodes``.
 
-    :param sockets: the host's sockets by node, None where they are not known.
+    :param sockets: None where the host does not tell them.
     """
     if node is not None and node in nodes:
         return True
@@ -39,9 +40,14 @@ def allows(
             return node is not None and node in same_sockets(nodes, sockets)
 
 
-def same_sockets(nodes: Collection[int], sockets: Mapping[int, int | None] | None) -> frozenset[int]:
+def are_known(sockets: Sockets | None) -> bool:
+    """Whether a host tells the socket of each of its nodes."""
+    return bool(sockets) and None not in (sockets or {}).values()
+
+
+def same_sockets(nodes: Collection[int], sockets: Sockets | None) -> frozenset[int]:
     """All nodes on the sockets of these nodes; empty where a host does not tell the socket of each of its nodes."""
-    if not sockets or any(socket is None for socket in sockets.values()):
+    if sockets is None or not are_known(sockets):
         return frozenset()
     theirs = {sockets[node] for node in nodes if node in sockets}
     return frozenset(node for node, socket in sockets.items() if socket in theirs)

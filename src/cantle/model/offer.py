@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from cantle.model.kind import UNIT_LABEL, Kind
+from cantle.model.numa import Sockets
 
 
 class Offer(msgspec.Struct, frozen=True, gc=False):
@@ -12,6 +15,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
 
     ``used``: units lent, those being taken back included; ``free`` could be claimed now, if ``out_of_service`` is None: why nothing may be
     taken now, a code, and words that hold for every card of which it is so. ``numa_node``: None where the kernel does not know.
+    ``sockets``: of its host, None where the host does not tell them.
     """
 
     deployable_id: int
@@ -24,6 +28,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     free: int
     numa_node: int | None = None
     out_of_service: tuple[str, str] | None = None
+    sockets: Sockets | None = None
 
     @property
     def unit(self) -> str | None:
@@ -35,3 +40,8 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
         """How many of its free units one guest may have."""
         limit = self.kind.per_guest
         return self.free if limit is None else min(self.free, limit)
+
+
+def sockets_of(offers: Sequence[Offer]) -> Sockets | None:
+    """The sockets of the host whose offers these are."""
+    return offers[0].sockets if offers else None

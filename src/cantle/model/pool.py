@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cantle.model.device_spec import PLACEMENT_TAGS
-from cantle.model.numa import NumaPolicy, allows, same_sockets
+from cantle.model.numa import NumaPolicy, Sockets, allows, same_sockets
 
 TYPE_PF = "type-PF"
 TYPE_VDPA = "vdpa"
@@ -85,11 +85,11 @@ class Pools:
     """The pools of one host."""
 
     pools: list[Pool] = field(default_factory=list)
-    sockets: Mapping[int, int | None] | None = None
+    sockets: Sockets | None = None
     _of: dict[str, PciDevice] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, devices: Iterable[PciDevice], sockets: Mapping[int, int | None] | None = None) -> Pools:
+    def of(cls, devices: Iterable[PciDevice], sockets: Sockets | None = None) -> Pools:
         """The pools that free devices make."""
         made = cls(sockets=sockets)
         for device in devices:
@@ -197,7 +197,7 @@ def _of_nodes(
     pools: list[Pool],
     request: PciRequest,
     nodes: Collection[int] | None,
-    sockets: Mapping[int, int | None] | None,
+    sockets: Sockets | None,
 ) -> list[Pool]:
     """Pools of the right NUMA nodes. The strictest set that is large enough is taken, whatever the policy would allow."""
     if not nodes:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cantle.model.offer import Offer
+from cantle.model.offer import Offer, sockets_of
 from cantle.model.request import Request
 from cantle.scheduling.fit import Taken, fit
 
@@ -28,7 +28,8 @@ def how_many(request: Request, offers: Sequence[Offer]) -> int:
 
 def shape(offers: Sequence[Offer]) -> tuple[object, ...]:
     """Equal for hosts on which equally many fit: a cloud has few different ones."""
-    return tuple(
+    sockets = sockets_of(offers)
+    return tuple(sockets.items()) if sockets else (), *(
         (offer.kind.digest, offer.free, offer.used > 0, offer.numa_node, offer.out_of_service is None)
         for offer in sorted(offers, key=lambda one: (one.address, one.deployable_id))
     )

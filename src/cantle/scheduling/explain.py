@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from cantle.model.explanation import Explanation, GroupView, Reason
 from cantle.model.kind import Kind, mismatch
-from cantle.model.numa import NumaPolicy, allows
-from cantle.model.offer import Offer
+from cantle.model.numa import NumaPolicy, allows, are_known
+from cantle.model.offer import Offer, sockets_of
 from cantle.model.request import Request, RequestGroup
 from cantle.scheduling.count import shape
 from cantle.scheduling.fit import fit, usable
@@ -77,9 +77,12 @@ def _far(group: RequestGroup, offer: Offer, nodes: Collection[int]) -> Why | Non
         return None
     if offer.numa_node is None and group.numa in (NumaPolicy.REQUIRED, NumaPolicy.SOCKET):
         return Why("numa-unknown", "is on a NUMA node that its host does not know", "ask with legacy or preferred")
-    if nodes and not allows(group.numa, offer.numa_node, nodes):
-        return Why("numa-other", f"is on NUMA node {offer.numa_node}", "ask with preferred, or for other nodes")
-    return None
+    if not nodes or allows(group.numa, offer.numa_node, nodes, offer.sockets):
+        return None
+    if group.numa is NumaPolicy.SOCKET and not are_known(offer.sockets):
+        what = f"is on NUMA node {offer.numa_node} of a host that does not tell the socket of each node"
+        return Why("sockets-unknown", what, "ask with preferred, or for other nodes; cantle host show has the sockets")
+    return Why("numa-other", f"is on NUMA node {offer.numa_node}", "ask with preferred, or for other nodes")
 
 
 def broken_units(offers: Sequence[Offer]) -> frozenset[str | None]:
@@ -170,6 +173,7 @@ class Explainer:
     def __init__(self, request: Request, nodes: Collection[int] = ()) -> None:
         self._request = request
         self._nodes = nodes
+        self._by_socket = any(group.numa is NumaPolicy.SOCKET for group in request.groups)
         self._groups: list[dict[Why, _Tally]] = [{} for _ in request.groups]
         self._suitable = [0] * len(request.groups)
         self._together: dict[Why, _Tally] = {}
@@ -186,8 +190,10 @@ class Explainer:
         self._cards += len(offers)
         broken = broken_units(offers) if any(offer.unit is not None for offer in offers) else frozenset[str | None]()
         here = [0] * len(self._groups)
+        sockets = tuple((sockets_of(offers) or {}).items()) if self._by_socket else ()
         for offer in offers:
             alike = (
+                sockets,
                 offer.kind.digest,
                 offer.free,
                 offer.used > 0,

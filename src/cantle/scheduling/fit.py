@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from cantle.model.kind import Kind, mismatch, tier
@@ -72,13 +72,7 @@ def _untouched(offer: Offer) -> bool:
     return offer.out_of_service is None and offer.used == 0 and offer.free > 0
 
 
-def fit(
-    request: Request,
-    offers: Sequence[Offer],
-    *,
-    nodes: Collection[int] = (),
-    sockets: Mapping[int, int | None] | None = None,
-) -> list[Taken] | None:
+def fit(request: Request, offers: Sequence[Offer], *, nodes: Collection[int] = ()) -> list[Taken] | None:
     """What is taken of one host's offers for a request; None when it does not fit. The same question has the same answer.
 
     :param nodes: the guest's memory nodes; empty: cards must be near each other only.
@@ -92,7 +86,7 @@ def fit(
     }
     if any(not any(right[ask.group, offer.deployable_id] for offer in ranked) for ask in set(wanted)):
         return None
-    for near in _nearness(request, ranked, nodes, sockets):
+    for near in _nearness(request, ranked, nodes):
         suitable = [
             tuple(right[ask.group, offer.deployable_id] and near(request.groups[ask.group], offer) for offer in ranked)
             for ask in wanted
@@ -117,26 +111,23 @@ def _ranked(request: Request, offers: Sequence[Offer]) -> list[Offer]:
 class _Near:
     """Whether an offer is near enough for a group: on one of the nodes, or as far as its policy allows."""
 
-    def __init__(self, nodes: Collection[int], sockets: Mapping[int, int | None] | None, *, strict: bool) -> None:
+    def __init__(self, nodes: Collection[int], *, strict: bool) -> None:
         self._nodes = nodes
-        self._sockets = sockets
         self._strict = strict
 
     def __call__(self, group: RequestGroup, offer: Offer) -> bool:
         policy = NumaPolicy.REQUIRED if self._strict else group.numa or NumaPolicy.PREFERRED
-        return allows(policy, offer.numa_node, self._nodes, self._sockets)
+        return allows(policy, offer.numa_node, self._nodes, offer.sockets)
 
 
-def _nearness(
-    request: Request, offers: Sequence[Offer], nodes: Collection[int], sockets: Mapping[int, int | None] | None
-) -> list[_Near]:
+def _nearness(request: Request, offers: Sequence[Offer], nodes: Collection[int]) -> list[_Near]:
     """What to try, strictest first: everything on the nodes (on each node in turn, if the guest has none), then what policies allow."""
     known = sorted({offer.numa_node for offer in offers if offer.numa_node is not None})
     places: list[Collection[int]] = [nodes] if nodes else [[node] for node in known] or [[]]
-    tries = [_Near(place, sockets, strict=True) for place in places if place]
+    tries = [_Near(place, strict=True) for place in places if place]
     if not nodes and len(asks(request)) == 1:
         tries = []  # one card is near to itself: which node it is on decides nothing
-    return tries + [_Near(place, sockets, strict=False) for place in places]
+    return tries + [_Near(place, strict=False) for place in places]
 
 
 def _taken(

@@ -6,6 +6,8 @@
    iommu: intel                    # intel, amd or none
    functions:                      # PCI functions, see Function
      - {address: "0000:af:00.0", vendor: "10de", device: "1eb8", class: "030200", driver: nvidia, iommu_group: 38}
+   numa_nodes:                     # see MemoryNode
+     - {number: 0, cpus: 8, socket: 0}
    parents:                        # mediated-device parents that are no PCI functions, see Parent
      - {name: mtty, path: virtual/mtty/mtty, mdev: {capacity: 24, types: [{id: mtty-1, name: Single port serial}]}}
 
@@ -34,6 +36,7 @@ _CLASS_ID = re.compile(r"[0-9a-f]{6}")
 _PATH = re.compile(rf"virtual(/{_FILE_NAME.pattern})+")
 #: More than any real host has; a larger file is a mistake.
 _MAX_BYTES = 1 << 20
+_MOST = 1023
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,9 +113,18 @@ class Parent(_Part, frozen=True):
     mdev: MdevSpec
 
 
+class MemoryNode(_Part, frozen=True):
+    """A NUMA node. ``cpus`` is how many CPUs it has, 0 for memory alone; ``socket`` is the one they are on, None where nobody knows."""
+
+    number: int
+    cpus: int = 4
+    socket: int | None = None
+
+
 class Description(_Part, frozen=True):
     """A whole host. ``modules`` are loaded kernel modules besides the drivers; ``cmdline`` is what the kernel was started with.
 
+    :param numa_nodes: none: its kernel knows of no NUMA.
     :param loadable: modules that ``modprobe`` finds on it besides those.
     :param names: what its ``pci.ids`` says: a vendor's name by ``10de``, a device's by ``10de:1eb8``.
     """
@@ -125,6 +137,7 @@ class Description(_Part, frozen=True):
     loadable: tuple[str, ...] = ()
     functions: tuple[Function, ...] = ()
     parents: tuple[Parent, ...] = ()
+    numa_nodes: tuple[MemoryNode, ...] = ()
     names: dict[str, str] = {}
 
     def function(self, address: str) -> Function | None:
@@ -209,6 +222,10 @@ def _check(described: Description, source: str) -> None:
         _check_mdev(parent.mdev, f"parents: {parent.name}", source)
     _distinct([parent.name for parent in described.parents] + addresses, "parents: name", source)
     _distinct([parent.path for parent in described.parents], "parents: path", source)
+    for one in described.numa_nodes:
+        if not (0 <= one.number <= _MOST and 0 <= one.cpus <= _MOST and -1 < (one.socket or 0) <= _MOST):
+            raise _malformed(source, f"numa_nodes: {one.number}: numbers from 0 to {_MOST} are possible")
+    _distinct([str(one.number) for one in described.numa_nodes], "numa_nodes: number", source)
 
 
 def _check_function(function: Function, source: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from cantle.simulate import node
 from cantle.simulate.description import Description, Function, MdevSpec, Parent
+from cantle.simulate.memory_node import lay_memory_nodes
 
 PCI_DEVICES = "sys/bus/pci/devices"
 PCI_DRIVERS = "sys/bus/pci/drivers"
@@ -136,6 +137,7 @@ def lay(tree: Tree, described: Description) -> None:
         tree.link(f"sys/class/iommu/{unit}", f"sys/devices/virtual/iommu/{unit}")
     for function in described.functions:
         lay_function(tree, described, function)
+    lay_memory_nodes(tree, described)
     for parent in described.parents:
         tree.directory(parent_path(parent))
         lay_parent(tree, parent.name, parent_path(parent), parent.mdev)

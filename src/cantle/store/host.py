@@ -195,6 +195,7 @@ def _host(row: Record) -> Host:
         drained_by=row.drained_by,
         frozen_at=row.frozen_at,
         frozen_reason=row.frozen_reason,
+        sockets=row.sockets,
     )
 
 

@@ -22,6 +22,7 @@ _COLUMNS = (
     deployables.c.rp_uuid,
     deployables.c.kind,
     devices.c.numa_node,
+    hosts.c.sockets,
     *SERVICE,
 )
 _PLACES = with_intents(
@@ -60,13 +61,14 @@ _ALL = (
         func.coalesce(_counted.c.used, 0).label("used"),
         func.coalesce(_counted.c.free, 0).label("free"),
         devices.c.numa_node,
+        hosts.c.sockets,
         IN_SERVICE.label("in_service"),
     )
     .select_from(_PLACES.outerjoin(_counted, _counted.c.deployable_id == deployables.c.id))
     .where(_IS_OF_KINDS)
 )
 _OF_HOST = (
-    select(*_LEAN, USED, FREE, devices.c.numa_node, IN_SERVICE.label("in_service"))
+    select(*_LEAN, USED, FREE, devices.c.numa_node, hosts.c.sockets, IN_SERVICE.label("in_service"))
     .select_from(_PLACES)
     .where(_IS_OF_KINDS, hosts.c.hostname == bindparam("hostname"))
 )
@@ -152,12 +154,11 @@ def by_host(
     reasons = {row.id: out_of_service(row) for row in connection.execute(_OUT if whole else _OUT_OF_HOST, values)}
     found: dict[str, list[Offer]] = defaultdict(list)
     for rows in connection.execute(_ALL if whole else _OF_HOST, values).partitions(_AT_ONCE):
-        for number, provider, host, name, address, kind, used, free, node, well in rows:
+        for number, provider, host, name, address, kind, used, free, node, sockets, well in rows:
             # Of what went out of service since the first statement it is not known why: it was in service then.
             reason = None if well else reasons.get(number)
-            found[name].append(
-                Offer(number, provider, host, name, address, by_digest[kind], int(used), int(free), node, reason)
-            )
+            facts = (by_digest[kind], int(used), int(free), node, reason, sockets)
+            found[name].append(Offer(number, provider, host, name, address, *facts))
     for name in sorted(found):
         yield name, sorted(found[name], key=lambda one: (one.address, one.deployable_id))
 
@@ -190,4 +191,5 @@ def _offer(row: Record, kind: Kind) -> Offer:
         free=int(row.free),
         numa_node=row.numa_node,
         out_of_service=out_of_service(row),
+        sockets=row.sockets,
     )

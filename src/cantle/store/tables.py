@@ -18,7 +18,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-from cantle.store.types import Facts, FactsByName, Groups, LongText, RowId, Rows, UtcTime, Uuid, Words, name
+from cantle.store.types import Facts, FactsByName, Groups, LongText, RowId, Rows, Sockets, UtcTime, Uuid, Words, name
 
 metadata = MetaData(
     naming_convention={
@@ -43,6 +43,7 @@ def _times() -> tuple[Column[object], Column[object]]:
 # ``boot`` are hashes that tell a reboot from another machine and from a copy. ``conditions`` are its agent's words, ``warnings`` ours,
 # with their time; ``clock_skew_ms`` is its clock less the database's. ``followed`` is the highest generation it says it has
 # followed, ``confirmed`` that at which a person let a frozen one go on. A row with ``forgotten_at`` has nothing but its past.
+# ``sockets`` are by memory node, NULL where its agent did not tell them.
 hosts = Table(
     "hosts",
     metadata,
@@ -70,6 +71,7 @@ hosts = Table(
     Column("followed", RowId, nullable=False, server_default="0"),
     Column("confirmed", RowId, nullable=False, server_default="0"),
     Column("forgotten_at", UtcTime),
+    Column("sockets", Sockets),
 )
 
 # One card, by its address on its host, together with the control path over which the host manages it (spec S0.6). The columns

@@ -118,6 +118,22 @@ class FactsByName(_JsonText):
     decoder = msgspec.json.Decoder(dict[str, dict[str, str]])
 
 
+class Sockets(_JsonText):
+    """``dict[int, int | None]``: a host's sockets by node. Hosts have a few different ones, so what they mean is remembered."""
+
+    cache_ok = True
+    decoder = msgspec.json.Decoder(dict[int, int | None])
+
+    def result_processor(self, _dialect: Dialect, _coltype: object) -> Callable[[Any], Any]:
+        """Read beside every card: each text is decoded once. Nobody changes what comes out."""
+        return _sockets
+
+
+@lru_cache(maxsize=1024)
+def _sockets(text: str | None) -> dict[int, int | None] | None:
+    return None if text is None else Sockets.decoder.decode(text)
+
+
 class Groups(_JsonText):
     """``tuple[dict[str, str], ...]``: the groups of a device profile."""
 

@@ -90,8 +90,8 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class InventoryReport(msgspec.Struct, frozen=True):
-    """Everything the agent saw. ``agent_start`` is a uuid made anew at each start; ``digest`` is of ``devices``, ``problems`` and
-    ``conditions``: an unchanged one lets the server write nothing.
+    """Everything the agent saw. ``agent_start`` is a uuid made anew at each start; ``digest`` is of ``devices``, ``problems``,
+    ``conditions`` and ``sockets``: an unchanged one lets the server write nothing.
 
     Which machine speaks, for telling a reboot from another machine and from a copy of this one (all "" or 0 where not known):
     ``machine`` is a hash of the machine's own id, never the id itself, which machine-id(5) asks to keep to oneself; ``boot`` is the
@@ -101,6 +101,8 @@ class InventoryReport(msgspec.Struct, frozen=True):
     ``generation`` is the highest generation of `cantle.wire.work.Work` that the host has followed, over all lives of its agent; 0 for
     none. One that is ahead of the server's says that the server has forgotten something: its database was restored from a backup. Such
     a host is frozen: see ``Work.confirmed``.
+
+    ``sockets`` has, by memory node with CPUs, the number of the socket it is on, None where that is not known; empty where nothing is.
     """
 
     agent_start: str
@@ -115,6 +117,7 @@ class InventoryReport(msgspec.Struct, frozen=True):
     generation: int = 0
     clock: float | None = None
     version: str = ""
+    sockets: dict[int, int | None] = {}
 
 
 class InventoryAnswer(msgspec.Struct, frozen=True):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cantle.model import kind as kinds
 from cantle.model.device import Mode
 from cantle.model.kind import Kind
-from cantle.model.numa import NumaPolicy
+from cantle.model.numa import NumaPolicy, Sockets
 from cantle.model.offer import Offer
 from cantle.model.request import Request, RequestGroup
 from cantle.model.requirement import Requirement
@@ -51,6 +52,7 @@ def offer(
     free: int = 1,
     node: int | None = 0,
     out: str | None = None,
+    sockets: Sockets | None = None,
 ) -> Offer:
     """A card of a host."""
     return Offer(
@@ -64,6 +66,7 @@ def offer(
         free=free,
         numa_node=node,
         out_of_service=None if out is None else (out, f"is {out}"),
+        sockets=sockets,
     )
 
 
@@ -103,7 +106,13 @@ offers = st.builds(
     node=st.sampled_from([0, 1, None]),
     out=st.sampled_from([None, None, None, "host-down"]),
 )
-of_one_host = st.lists(offers, max_size=4, unique_by=lambda one: one.deployable_id)
+#: Nodes 0 and 1 on one socket, on two, and not known.
+boards = st.sampled_from([None, {0: 0, 1: 0}, {0: 0, 1: 1}, {0: 0, 1: None}])
+of_one_host = st.builds(
+    lambda found, sockets: [replace(one, sockets=sockets) for one in found],
+    st.lists(offers, max_size=4, unique_by=lambda one: one.deployable_id),
+    boards,
+)
 of_hosts = st.lists(
     st.builds(
         lambda one, host: offer(

@@ -26,7 +26,7 @@ def near(request: Request, chosen: list[tuple[int, Offer]]) -> bool:
     """Whether there is a node to which all chosen cards are as near as their groups want."""
     nodes: list[list[int]] = [[one.numa_node] for _, one in chosen if one.numa_node is not None] or [[]]
     return any(
-        all(allows(request.groups[at].numa or NumaPolicy.PREFERRED, one.numa_node, node) for at, one in chosen)
+        all(allows(request.groups[at].numa or NumaPolicy.PREFERRED, one.numa_node, node, one.sockets) for at, one in chosen)
         for node in [*nodes, [0], [1]]
     )
 

@@ -31,7 +31,8 @@ class Publication(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A host on the wire; the words are those of :class:`cantle.model.host.Host`."""
+    """A host on the wire; the words are those of :class:`cantle.model.host.Host`. ``sockets``: by memory node; null for one whose socket is
+    not known, and null as a whole where the agent told none."""
 
     hostname: str
     state: str
@@ -49,6 +50,7 @@ class Shape(msgspec.Struct, frozen=True):
     frozen_at: str | None
     frozen_reason: str | None
     placement: Publication | None = None
+    sockets: dict[str, int | None] | None = None
 
 
 class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -128,4 +130,5 @@ def _shape(host: Host) -> Shape:
         frozen_at=stamp(host.frozen_at),
         frozen_reason=host.frozen_reason,
         placement=_publication(host),
+        sockets=None if host.sockets is None else {str(node): socket for node, socket in host.sockets.items()},
     )
