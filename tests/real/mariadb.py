@@ -57,10 +57,10 @@ class MariaDb:
         with socket.socket(socket.AF_UNIX) as client:
             return client.connect_ex(str(self._socket)) == 0
 
-    def new_database(self, name: str) -> str:
+    def new_database(self, name: str, *, charset: str = "utf8mb4") -> str:
         """The URL of a new database, with a user of that name."""
         password = secrets.token_hex(8)
-        self._sql(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        self._sql(f"CREATE DATABASE {name} CHARACTER SET {charset}")
         self._sql(f"CREATE USER {name}@'127.0.0.1' IDENTIFIED BY '{password}'")
         self._sql(f"GRANT ALL ON {name}.* TO {name}@'127.0.0.1'")
         return f"mariadb://{name}:{password}@127.0.0.1:{self._port}/{name}"

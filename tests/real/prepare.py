@@ -44,7 +44,8 @@ def _wanted() -> str:
     return hashlib.sha256(asked.encode()).hexdigest()
 
 
-def _pip(*arguments: str) -> None:
+def pip(*arguments: str) -> None:
+    """Install into the venv. Ends the program with pip's last words when it cannot."""
     argv = [sys.executable, "-m", "pip", "--python", str(PYTHON), "--disable-pip-version-check", "install", "--quiet"]
     done = subprocess.run([*argv, *arguments], check=False, cwd=CHECKOUT, capture_output=True, text=True)
     if done.returncode:
@@ -52,7 +53,7 @@ def _pip(*arguments: str) -> None:
 
 
 def main() -> None:
-    """Make the venv. Ends the program with a message when something cannot be installed; then the next run starts afresh."""
+    """Install all of it. Ends the program with a message when something cannot be installed; then the next run starts afresh."""
     mariadb.install()
     lxc.install()
     libvirt.install()
@@ -60,6 +61,11 @@ def main() -> None:
     cyborg_schema.install()
     if not shutil.which("nginx", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin"):
         packages.install("nginx-light")
+    venv()
+
+
+def venv() -> None:
+    """The venv alone. Ends the program with a message when something cannot be installed."""
     wanted = _wanted()
     if _MARK.exists() and _MARK.read_text() == wanted:
         return
@@ -69,9 +75,9 @@ def main() -> None:
         shutil.rmtree(folder, ignore_errors=True)
     STACK.mkdir(exist_ok=True)
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(VENV)], check=True)
-    _pip("-c", str(HERE / "constraints.txt"), *REQUIREMENTS)
+    pip("-c", str(HERE / "constraints.txt"), *REQUIREMENTS)
     for release in OLDER_RELEASES:
-        _pip("--no-deps", "--target", str(OLDER / release.partition("==")[0]), release)
+        pip("--no-deps", "--target", str(OLDER / release.partition("==")[0]), release)
     _MARK.write_text(wanted)
     print(f"test-real: installed in {time.monotonic() - began:.0f} s", flush=True)
 

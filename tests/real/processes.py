@@ -76,6 +76,11 @@ class Service:
 
     def start(self, ready: Callable[[], bool], *, seconds: float = 60.0) -> None:
         """Start it and wait until ``ready()``. Raises AssertionError with the end of its log when it dies or is too slow."""
+        self.launch()
+        self.await_ready(ready, seconds=seconds)
+
+    def launch(self) -> None:
+        """Start it without waiting. Only from the main thread: the kernel ends it with the thread that started it."""
         assert not self.running, f"{self.name} runs already"
         if self not in STARTED:
             STARTED.append(self)
@@ -91,6 +96,10 @@ class Service:
                 env={**os.environ, **self._env},
                 start_new_session=True,
             )
+
+    def await_ready(self, ready: Callable[[], bool], *, seconds: float = 60.0) -> None:
+        """Wait until ``ready()`` of what was launched. Raises AssertionError as :meth:`start` does."""
+        assert self._process is not None, f"{self.name} was not launched"
         try:
             wait_until(f"{self.name} is up", lambda: not self.running or ready(), seconds=seconds)
             assert self.running, f"{self.name} ended while starting with status {self._process.returncode}"

@@ -1,7 +1,7 @@
-"""``serve_wsgi.py PORT MODULE [ARG...]``: serve MODULE's ``application`` on 127.0.0.1 with waitress, one request at a time.
+"""``serve_wsgi.py PORT[:THREADS] MODULE [ARG...]``: serve MODULE's ``application`` on 127.0.0.1 with waitress.
 
-Keystone's WSGI module reads ``sys.argv`` when it is imported, as if it had been started by itself; so that is set first. One thread:
-SQLite has one writer, and two requests that read before they write would lock each other out.
+Keystone's WSGI module reads ``sys.argv`` when it is imported, as if it had been started by itself; so that is set first. One thread
+unless more are asked for: SQLite has one writer, and two requests that read before they write would lock each other out.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 import sys
 
-port, module = int(sys.argv[1]), sys.argv[2]
+port, _, threads = sys.argv[1].partition(":")
+module = sys.argv[2]
 sys.argv = [module, *sys.argv[3:]]
 application = importlib.import_module(module).application
 
-importlib.import_module("waitress").serve(application, host="127.0.0.1", port=port, threads=1, ident=None)
+importlib.import_module("waitress").serve(application, host="127.0.0.1", port=int(port), threads=int(threads or 1), ident=None)
