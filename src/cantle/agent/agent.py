@@ -17,7 +17,9 @@ from collections.abc import Callable
 from cantle.agent import conditions
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
+from cantle.agent.local import Local
 from cantle.agent.passes import Restored
+from cantle.agent.starting import Starting
 from cantle.agent.upkeep import Upkeep
 from cantle.errors import CantleError, Conflict, Unavailable
 from cantle.kernel.root import Root
@@ -58,6 +60,7 @@ class Agent:
     :param token: the bearer token of the agents' listener.
     :param tls: whom to trust and what to show of oneself; None: whom the system trusts.
     :param rescan: seconds between two looks.
+    :param local_socket: where hooks of guests ask, below the root; None: nowhere.
     :param wall: the host's time, which is told and decides nothing; all that does goes by ``clock``.
     :raises BadConfig: ``agent-server-url``.
     """
@@ -74,6 +77,7 @@ class Agent:
         token: str | None = None,
         tls: ssl.SSLContext | None = None,
         rescan: float = RESCAN,
+        local_socket: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -96,6 +100,9 @@ class Agent:
         self._upkeep.when_cleaning(self._tell_cleaning)
         self._changed = threading.Event()
         self._ended = threading.Event()
+        self._starting = Starting(root, self._upkeep, self.look_again, self._ended)
+        self._local = Local(root, local_socket, self._starting.answer) if local_socket is not None else None
+        self._listens = False
         self._began = clock()
         self._look_at = 0.0
         self._retry = Backoff(1.0, rescan)
@@ -116,13 +123,24 @@ class Agent:
         """
         with self._upkeep.held():
             self._upkeep.begin()
+            self._listen()
             for target in (self._end_waiting, self._watch):
                 threading.Thread(target=target, name=f"{self._hostname}: {target.__name__}", daemon=True).start()
             try:
                 self._loop()
             finally:
                 self._ended.set()
+                if self._local is not None:
+                    self._local.stop()
                 self._client.disconnect()
+
+    def _listen(self) -> None:
+        self._listens = self._local is not None and self._local.start()
+        self._note()
+
+    def _note(self) -> None:
+        if self._listens:
+            self._starting.note(self._upkeep.memory.work)
 
     def look_again(self) -> None:
         """Let the agent look at its host now: something changed. Safe from any thread."""
@@ -137,7 +155,10 @@ class Agent:
         :raises HostError: ``agent-state-unreadable``, ``agent-state-unwritable``; what else cannot be read.
         """
         with self._upkeep.held():
-            return self._upkeep.restore()
+            restored = self._upkeep.restore()
+            if self._local is not None:
+                self._starting.note(self._upkeep.memory.work)
+            return restored
 
     def _end_waiting(self) -> None:
         self._stop.wait()
@@ -232,6 +253,7 @@ class Agent:
         """Do what is wanted now; of a host that is frozen, say that it is not done."""
         known = self._upkeep.work
         frozen = self._upkeep.follow(work)
+        self._note()
         self._told.clear()
         self._untold = []
         if frozen is not None:

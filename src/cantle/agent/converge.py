@@ -18,7 +18,7 @@ from cantle.kernel.root import Root
 from cantle.model.attach_handle import AttachType
 from cantle.model.pci import PciAddress
 from cantle.model.step import Step
-from cantle.wire.work import Outcome, WantedHandle, Work
+from cantle.wire.work import HandleResult, Outcome, WantedHandle, Work
 
 MAKE_MDEV = "make-mdev"
 DROP_MDEV = "drop-mdev"
@@ -89,9 +89,11 @@ def observe(
     unready: Mapping[str, tuple[str, str]] | None = None,
     held_back: Mapping[str, tuple[str, str]] | None = None,
     handed: frozenset[str] | None = None,
+    guests: bool = True,
 ) -> Observed:
     """Look at the host, as far as :class:`Observed` is not given.
 
+    :param guests: look into them too. Not while one starts: who manages it would not answer.
     :raises HostError: when it cannot be read.
     """
     cards = {one.device for one in work.wanted if one.attach_type is AttachType.PCI and not entering.for_container(one)}
@@ -107,7 +109,7 @@ def observe(
         held_back or {},
         handed,
         mdevctl.defined(root),
-        entering.entered(root, work.wanted),
+        entering.entered(root, work.wanted) if guests else frozenset(),
     )
 
 
@@ -131,6 +133,17 @@ def plan(
     back = [_out_of_guest(task, work) for task in back]
     ready = (_into_guest(_make_ready(handle, observed), observed, work) for handle in work.wanted)
     return back + [_if_allowed(task, observed) for task in ready]
+
+
+def stands(task: Task) -> HandleResult:
+    """How a unit stands before anything is done about it."""
+    if task.refusal is not None:
+        return HandleResult(task.handle.uuid, Outcome.FAILED, *task.refusal)
+    if task.step is not None:
+        return HandleResult(
+            task.handle.uuid, Outcome.FAILED, "unit-not-ready", f"still to be done: {task.step.sentence}"
+        )
+    return HandleResult(task.handle.uuid, task.goal)
 
 
 def _into_guest(task: Task, observed: Observed, work: Work) -> Task:

@@ -27,7 +27,7 @@ def enter(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
     """Into the guest, together with whatever else of its lease is wanted there."""
     guest = _guest(handle)
     args = {**_args(guest), "others": " ".join(_others(handle, wanted))}
-    return Step(ENTER, _unit(handle), args, True, False, f"put {_unit(handle)} into {guest.kind}:{guest.name}")
+    return Step(ENTER, unit(handle), args, True, False, f"put {unit(handle)} into {guest.kind}:{guest.name}")
 
 
 def leave(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
@@ -35,9 +35,7 @@ def leave(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
     guest = _guest(handle)
     args = {**_args(guest), "others": " ".join(_others(handle, wanted)), **({STOP: "yes"} if guest.stop else {})}
     first = f"stop {guest.kind}:{guest.name}, " if guest.stop else ""
-    return Step(
-        LEAVE, _unit(handle), args, False, True, f"{first}take {_unit(handle)} out of {guest.kind}:{guest.name}"
-    )
+    return Step(LEAVE, unit(handle), args, False, True, f"{first}take {unit(handle)} out of {guest.kind}:{guest.name}")
 
 
 def see_unused(card: str) -> Step:
@@ -53,7 +51,7 @@ def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:
         if handle.guest is not None:
             try:
                 guest = _attachment(handle.guest.kind, handle.guest.name)
-                if entry.stands(root, guest, handle.guest.lease, _unit(handle), _others(handle, wanted)):
+                if entry.stands(root, guest, handle.guest.lease, unit(handle), _others(handle, wanted)):
                     found.add(handle.uuid)
             except CantleError:
                 continue
@@ -94,13 +92,13 @@ def _args(guest: Guest) -> dict[str, str]:
     return {"kind": guest.kind, "name": guest.name, "lease": guest.lease}
 
 
-def _unit(handle: WantedHandle) -> str:
-    """By what the kernel's files know it."""
+def unit(handle: WantedHandle) -> str:
+    """By what the kernel's files, and guests' configurations, know it."""
     return handle.uuid if handle.attach_type is AttachType.MDEV else handle.device
 
 
 def _others(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> list[str]:
-    return [_unit(one) for one in wanted if one.guest == handle.guest and one.uuid != handle.uuid]
+    return [unit(one) for one in wanted if one.guest == handle.guest and one.uuid != handle.uuid]
 
 
 def _attachment(kind: str, name: str) -> Attachment:

@@ -5,6 +5,7 @@ Level-triggered: each pass compares the host as it is with the whole desired sta
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import uuid
@@ -14,6 +15,7 @@ from contextlib import AbstractContextManager
 import msgspec
 
 from cantle.agent import conditions, converge, discover, following, guests
+from cantle.agent.alone import Alone, alone
 from cantle.agent.conditions import Conditions
 from cantle.agent.converge import Observed
 from cantle.agent.desired import Desired, DesiredFile
@@ -37,8 +39,8 @@ from cantle.wire.work import HandleResult, Outcome, WantedHandle, Work
 _log = logging.getLogger(__name__)
 
 
-class Upkeep:
-    """See the module. Parameters as of :class:`cantle.agent.agent.Agent`.
+class Upkeep(Alone):
+    """See the module. Parameters as of :class:`cantle.agent.agent.Agent`. Threads may share it: one works on the host at a time.
 
     :param pause: sleeps for so many seconds, less when it is time to stop.
     :ivar work: the desired state that is followed; None until one was heard in this life, and while the host is frozen.
@@ -57,6 +59,7 @@ class Upkeep:
         rescan: float,
         pause: Callable[[float], object],
     ) -> None:
+        super().__init__()
         self._hostname = hostname
         self._root = root
         self._enabled = enabled_types
@@ -95,6 +98,7 @@ class Upkeep:
         """When an intent that failed is due again, by the clock."""
         return self._intents.retry_at
 
+    @alone
     def begin(self) -> None:
         """The start of a life: what was lent is made ready again before anything is reported. What fails is tried again.
 
@@ -109,6 +113,7 @@ class Upkeep:
         else:
             _log.info("%d lent units were looked at, %d are not ready", restored.units, len(restored.failures))
 
+    @alone
     def restore(self) -> Restored:
         """The same for the boot: it says what came of it.
 
@@ -133,7 +138,7 @@ class Upkeep:
         wishes = sum(wish.mode is not None for wish in work.intents)
         return Restored(wishes, len(results), (*late, *failed))
 
-    def _observe(self, work: Work) -> Observed:
+    def _observe(self, work: Work, *, guests: bool = True) -> Observed:
         return converge.observe(
             self._root,
             work,
@@ -143,12 +148,14 @@ class Upkeep:
             unready=self._intents.unready,
             held_back=self._memory.held_back,
             handed=self._handed.uuids,
+            guests=guests,
         )
 
     def look_at_everything(self) -> None:
         """The next look does: something has changed."""
         self._looks.forget()
 
+    @alone
     def look(self) -> InventoryReport:
         """The host as it is, after every card has been brought to what is wanted of it as far as it goes.
 
@@ -188,6 +195,7 @@ class Upkeep:
         self._conditions.set(conditions.FOREIGN, discover.foreign(view, left | set(adopted)))
         return report
 
+    @alone
     def follow(self, work: Work) -> str | None:
         """Take up a new desired state, on the disk before anything is done; or say why this host is frozen and does not."""
         at = following.frozen_at(self.memory, work)
@@ -220,6 +228,7 @@ class Upkeep:
         """Units that are wanted and were not before."""
         return self._memory.new_units(work)
 
+    @alone
     def settle(self) -> Pass:
         """One pass: do what there is to do for each unit, each by itself.
 
@@ -248,6 +257,7 @@ class Upkeep:
         message = f"no lease has these any more; they are taken back as soon as that is possible: {'; '.join(kept)}"
         return self._conditions.set(conditions.LEFT, message if kept else None)
 
+    @alone
     def hand_over(self, results: Collection[HandleResult]) -> None:
         """Before the server is told: from then on guests may hold what is ready."""
         if self.work is None:
@@ -258,6 +268,7 @@ class Upkeep:
             {handle.uuid for handle in (*self.work.wanted, *self.work.unwanted)},
         )
 
+    @alone
     def let_go(self, gone: Collection[str]) -> bool:
         """The server knows that these have gone: they are not ours any more. Whether any was."""
         if self.work is None or not any(handle.uuid in gone for handle in self.work.unwanted):
@@ -267,6 +278,7 @@ class Upkeep:
         self.work = msgspec.structs.replace(self.work, unwanted=unwanted)
         return True
 
+    @alone
     def keep_ready(self) -> None:
         """While the server is away: what is lent is made ready again if it has gone. Nothing is taken back: it may be wanted again."""
         if self.work is None:
@@ -276,6 +288,31 @@ class Upkeep:
         except CantleError as error:
             _log.error("%s: what is lent cannot be looked at: %s", self._hostname, error)
 
+    @property
+    def wanted(self) -> tuple[WantedHandle, ...]:
+        """Units that are lent, as far as is known."""
+        work = self.work or self.memory.work
+        return work.wanted if work is not None else ()
+
+    @alone
+    def of_start(
+        self, chosen: Callable[[WantedHandle], bool], *, prepare: bool
+    ) -> list[tuple[WantedHandle, HandleResult]]:
+        """Units of a guest that is about to start, and how they stand. Nothing is put into the guest: its manager is busy with it.
+
+        :param prepare: they are made ready first, unless the host is frozen.
+        :raises HostError: when the host cannot be read.
+        """
+        work = self.work or self.memory.work
+        if work is None or not any(map(chosen, work.wanted)):
+            return []
+        tasks = converge.plan(work, self._observe(work, guests=False), restore=True)
+        tasks = [dataclasses.replace(task, entry=None) for task in tasks if chosen(task.handle)]
+        doing = prepare and not self.memory.frozen_at
+        done = self._hands.perform(tasks) if doing else list(map(converge.stands, tasks))
+        return list(zip((task.handle for task in tasks), done, strict=True))
+
+    @alone
     def look_at_guests(self) -> None:
         """Whether lent units are still where they were lent to. Where that cannot be found out, what was found last stands."""
         if self.work is None:

@@ -8,11 +8,12 @@ start before its cards are there again. That file is also our book of what the c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
+from cantle.attach.hooks import installed
 from cantle.errors import Conflict, HostError, NotFound
-from cantle.kernel import container
+from cantle.kernel import container, rootfs
 from cantle.kernel.char_device import Node
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Undo
@@ -25,6 +26,7 @@ _MARK = "# cantle: lease "
 _RULE = re.compile(r"lxc\.cgroup2?\.devices\.allow = c ([0-9]+):([0-9]+) rw")
 _LINES = re.compile(r"[^\n]*\n|[^\n]+")
 _MOUNT = re.compile(r"lxc\.mount\.entry = (\S+) ")
+_ROOTFS = re.compile(r"\s*lxc\.rootfs\.path\s*=\s*(?:dir:)?(/\S+)\s*")
 
 
 def book(name: str, lease: str) -> str:
@@ -32,13 +34,20 @@ def book(name: str, lease: str) -> str:
     return f"{BOOK}/{name}/{lease}.conf"
 
 
-def entries(layout: container.Layout, lease: str, nodes: Iterable[Node]) -> str:
-    """The text of that file: for each node permission and mount."""
+def entries(layout: container.Layout, lease: str, nodes: Iterable[Node], hooks: Iterable[str] = ()) -> str:
+    """The text of that file: for each node permission and mount, and the hooks that ask the agent."""
     lines = [f"# Written by Cantle for lease {lease}, and anew after each boot. It goes when the lease does."]
     for node in sorted(set(nodes)):
         lines.append(f"{layout}.allow = {container.rule(node)}")
         lines.append(f"lxc.mount.entry = {node.path} {node.path.lstrip('/')} none bind,create=file 0 0")
-    return "\n".join(lines) + "\n"
+    return "\n".join((*lines, *hooks)) + "\n"
+
+
+def _text(root: Root, name: str, lease: str, nodes: Iterable[Node]) -> str:
+    """The same with the hooks of this host. They are told the numbers that stand beside them: those are what liblxc has read."""
+    nodes = sorted(set(nodes))
+    numbers = [container.number(node) for node in nodes]
+    return entries(container.layout(root), lease, nodes, installed.lines(root, name, lease, numbers))
 
 
 def parse_entries(text: str) -> tuple[Node, ...]:
@@ -66,7 +75,7 @@ def stands(root: Root, name: str, lease: str, nodes: Sequence[Node]) -> bool:
 
     :raises CantleError: it cannot be found out.
     """
-    wanted = entries(container.layout(root), lease, nodes)
+    wanted = _text(root, name, lease, nodes)
     if root.read_or_none(book(name, lease)) != wanted.removesuffix("\n"):
         return False
     config = _config(root, name)
@@ -84,7 +93,7 @@ def enter(root: Root, name: str, lease: str, nodes: Sequence[Node], undo: Undo) 
     :raises HostError: ``host-write-failed``, ``container-refused``, ``tool-not-run``; what was done is on the stack.
     """
     config = _config(root, name)
-    text, place = entries(container.layout(root), lease, nodes), book(name, lease)
+    text, place = _text(root, name, lease, nodes), book(name, lease)
     check_there(root, nodes)
     before = root.read_or_none(place)
     root.replace(place, text.encode())
@@ -109,10 +118,53 @@ def leave(root: Root, name: str, lease: str, undo: Undo) -> None:
     if root.exists(_config_path(name)):
         config = _config(root, name)
         _edit(root, name, config, excluded(config, lease, root.host_path(place)), undo)
-    for node in sorted(set(parse_entries(text or "")) - _of_others(root, name, lease)):
+    gone = sorted(set(parse_entries(text or "")) - _of_others(root, name, lease))
+    for node in gone:
         undo.push(f"give {node.path} to {name} again", partial(_give, root, name, node))
         _withdraw(root, name, node)
     root.remove(place)
+    if container.init_pid(root, name) is None:
+        _sweep(root, name, gone)
+
+
+def refresh(root: Root, name: str, lease: str, nodes: Sequence[Node]) -> None:
+    """Before a start: have the numbers of now in the book, and nothing in the nodes' places in the container's files. liblxc has read its
+    configuration by then: what it goes by is put right by :func:`correct`, once the container runs.
+
+    :raises CantleError: as of :func:`enter`.
+    """
+    text, place = _text(root, name, lease, nodes), book(name, lease)
+    check_there(root, nodes)
+    if root.read_or_none(place) != text.removesuffix("\n"):
+        root.replace(place, text.encode())
+    _sweep(root, name, nodes)
+
+
+def correct(root: Root, name: str, lease: str, nodes: Iterable[Node], permitted: Collection[str]) -> None:
+    """Of a container that runs now: permit what it was not, forbid what is not the lease's any more.
+
+    :param permitted: the numbers (``226:128``) that it started with.
+    :raises HostError: ``container-refused``, ``tool-not-run``.
+    """
+    now = {container.number(node): node for node in nodes}
+    for number, node in now.items():
+        if number not in permitted:
+            container.permit(root, name, node)
+    kept = {container.number(node) for node in _of_others(root, name, lease)}
+    for number in set(permitted) - now.keys() - kept:
+        container.forbid(root, name, container.stranger(number))
+
+
+def without_hooks(root: Root) -> None:
+    """No container's configuration of a lease names our hooks any more: a container does not start with a hook that is not there.
+
+    :raises HostError: ``host-read-failed``, ``host-write-failed``.
+    """
+    for place in (f"{BOOK}/{name}/{file}" for name in root.names(BOOK) for file in root.names(f"{BOOK}/{name}")):
+        text = root.read(place) + "\n"
+        kept = "".join(line for line in _LINES.findall(text) if not line.startswith("lxc.hook."))
+        if kept != text:
+            root.replace(place, kept.encode())
 
 
 def check_there(root: Root, nodes: Iterable[Node]) -> None:
@@ -124,6 +176,14 @@ def check_there(root: Root, nodes: Iterable[Node]) -> None:
             f"the kernel has the device, and /dev has no node of it: {', '.join(missing)}; for NVIDIA's: nvidia-modprobe -u -c 0",
             nodes=missing,
         )
+
+
+def _sweep(root: Root, name: str, nodes: Iterable[Node]) -> None:
+    """Of a container that does not run and whose files are a directory: nothing is left where its nodes were, or will be."""
+    if root.exists(_config_path(name)):
+        named = [match[1] for line in _config(root, name).split("\n") if (match := _ROOTFS.fullmatch(line))]
+        for node in nodes:
+            rootfs.sweep(root, named[-1] if named else root.host_path(f"{CONTAINERS}/{name}/rootfs"), node.path)
 
 
 def _give(root: Root, name: str, node: Node) -> None:

@@ -22,6 +22,7 @@ from cantle.agent.desired import DesiredFile
 from cantle.agent.join import join as join_server
 from cantle.agent.joined import Joined
 from cantle.cli import credentials
+from cantle.cli.agent_hooks import hooks, local_socket
 from cantle.cli.notify import notify
 from cantle.cli.parts import Parts
 from cantle.cli.state_dir import default as default_state_dir
@@ -56,6 +57,9 @@ def agent() -> None:
       cantle agent run
       cantle agent restore
     """
+
+
+agent.add_command(hooks)
 
 
 def place_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,6 +107,7 @@ class Place:
             stop=stop,
             token=token,
             tls=tls,
+            local_socket=local_socket(self.root),
         )
 
 

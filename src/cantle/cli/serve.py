@@ -25,6 +25,7 @@ from cantle.agent.agent import Agent
 from cantle.api import logs
 from cantle.api.app import agents_app, public_app, warn_of_shared_token
 from cantle.api.settings import Auth, Settings
+from cantle.cli.agent_hooks import local_socket
 from cantle.cli.config import refuse as refuse_configuration
 from cantle.cli.listen import Address, HttpServer
 from cantle.cli.notify import notify
@@ -235,14 +236,15 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     agents = [
         Agent(
             hostname=host.name,
-            root=_root(host, state),
+            root=root,
             server_url=inner.address.url,
             state_dir=state.child("agents", host.name),
             enabled_types=plan.types,
             stop=parts.stop,
             token=token,
+            local_socket=local_socket(root),
         )
-        for host in plan.hosts
+        for host, root in ((one, _root(one, state)) for one in plan.hosts)
     ]
     stack.callback(parts.join)
     stack.callback(inner.stop)  # here too: the listeners' threads end when they do

@@ -7,17 +7,21 @@ its device program is made of. That list cannot be read back, and a rule is with
 from __future__ import annotations
 
 import errno
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
-from cantle.errors import Conflict, HostError
+from cantle.errors import BadRequest, Conflict, HostError
 from cantle.kernel.char_device import Node, number_of_file
 from cantle.kernel.holders import Holder
 from cantle.kernel.root import Root
 from cantle.kernel.tools import Ran
 
 _SECONDS = 20.0
+#: Of a question to a container's monitor: it answers none while the container starts, and a start may be waiting for us.
+_QUESTION = 3.0
+_NUMBER = re.compile(r"([0-9]{1,5}):([0-9]{1,8})")
 
 
 class Layout(StrEnum):
@@ -48,7 +52,7 @@ def init_pid(root: Root, name: str) -> int | None:
     """
     if not root.is_machine:
         return None
-    ran = root.run(["lxc-info", "-n", name, "-p", "-H"], _SECONDS)
+    ran = root.run(["lxc-info", "-n", name, "-p", "-H"], _QUESTION)
     return int(ran.words) if ran.status == 0 and ran.words.isdigit() else None
 
 
@@ -65,6 +69,22 @@ def forbid(root: Root, name: str, node: Node) -> None:
 def rule(node: Node) -> str:
     """A permission as configurations and ``lxc-cgroup`` spell it. No ``m``: nobody needs to make nodes inside."""
     return f"c {node.major}:{node.minor} rw"
+
+
+def number(node: Node) -> str:
+    """``226:128``."""
+    return f"{node.major}:{node.minor}"
+
+
+def stranger(number: str) -> Node:
+    """A device of which only its number is known.
+
+    :raises BadRequest: ``bad-device-number``.
+    """
+    match = _NUMBER.fullmatch(number)
+    if match is None:
+        raise BadRequest("bad-device-number", f"{number!r} is no device number: write major and minor, as 226:128")
+    return Node(f"device {number}", int(match[1]), int(match[2]))
 
 
 def put(root: Root, pid: int, node: Node) -> None:

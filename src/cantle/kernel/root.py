@@ -107,9 +107,9 @@ class Root:
             if error.errno not in ABSENT:
                 raise self.failed("write", rel, error) from error
 
-    def replace(self, rel: str, data: bytes) -> None:
-        """Replace a file whole, or make it (0644) with the directories above it: whenever the machine dies, the old or the new one is
-        there. One that is there keeps its owner and mode. For files of the system's, as in ``etc``.
+    def replace(self, rel: str, data: bytes, mode: int = 0o644) -> None:
+        """Replace a file whole, or make it with the directories above it: whenever the machine dies, the old or the new one is there. One
+        that is there keeps its owner and mode. For files of the system's, as in ``etc``.
 
         :raises HostError: ``host-write-failed``, with ELOOP for a link in the file's place; what was there still is.
         """
@@ -118,7 +118,7 @@ class Root:
         try:
             fd = self._made(parent)
             try:
-                whole_file.replace(fd, name, data)
+                whole_file.replace(fd, name, data, mode)
             finally:
                 os.close(fd)
         except OSError as error:

@@ -8,10 +8,11 @@ import os
 import stat
 
 
-def replace(parent: int, name: str, data: bytes) -> None:
-    """Replace a file of an open directory, or make it (0644). One that is there keeps its owner and mode.
+def replace(parent: int, name: str, data: bytes, mode: int = 0o644) -> None:
+    """Replace a file of an open directory, or make it. One that is there keeps its owner and mode.
 
     :param parent: file descriptor of the directory.
+    :param mode: of one that is made.
     :raises OSError: it could not be written, or (ELOOP) there is something else than a plain file in its place, which is left alone.
     """
     fresh = f".{name}.cantle-new"
@@ -30,7 +31,7 @@ def replace(parent: int, name: str, data: bytes) -> None:
             file.flush()
             if old is not None:
                 os.fchown(fd, old.st_uid, old.st_gid)
-            os.fchmod(fd, 0o644 if old is None else stat.S_IMODE(old.st_mode))
+            os.fchmod(fd, mode if old is None else stat.S_IMODE(old.st_mode))
             os.fsync(fd)
         os.rename(fresh, name, src_dir_fd=parent, dst_dir_fd=parent)
     except OSError:

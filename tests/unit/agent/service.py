@@ -123,6 +123,7 @@ class Run:
         *,
         enabled: EnabledTypes = SEED,
         rescan: float = 60.0,
+        local_socket: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -137,6 +138,7 @@ class Run:
             stop=self.stop,
             token=TOKEN,
             rescan=rescan,
+            local_socket=local_socket,
             clock=clock,
             wall=wall,
         )
@@ -169,11 +171,14 @@ def running(
     *,
     enabled: EnabledTypes = SEED,
     rescan: float = 60.0,
+    local_socket: str | None = None,
     clock: Callable[[], float] = time.monotonic,
     wall: Callable[[], float] = time.time,
 ) -> Iterator[Run]:
     """An agent for the length of a block; it must not have failed by itself."""
-    run = Run(service, root, directory, enabled=enabled, rescan=rescan, clock=clock, wall=wall)
+    run = Run(
+        service, root, directory, enabled=enabled, rescan=rescan, local_socket=local_socket, clock=clock, wall=wall
+    )
     try:
         yield run
     finally:

@@ -242,6 +242,9 @@ def test_every_client_command_is_part_of_the_day() -> None:
         "agent run",
         "agent join",
         "agent restore",
+        "agent hooks install",
+        "agent hooks remove",
+        "agent hooks show",
         "config sample",  # docs/deploy/cantle.conf.sample is its golden file
     }  # they have tests of their own
     assert leaves - shown == of_this_host

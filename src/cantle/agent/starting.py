@@ -1,0 +1,154 @@
+"""Guests that are started by others, or by themselves: what a hook asks before, what is done then, and what is seen to after."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from cantle.agent import entering
+from cantle.agent.upkeep import Upkeep
+from cantle.attach import entry, lxc
+from cantle.errors import CantleError, Unavailable
+from cantle.kernel import container
+from cantle.kernel.char_device import Node
+from cantle.kernel.root import Root
+from cantle.model.attachment import GuestKind
+from cantle.wire.hook import LENT, Answer, Event, Lent, Question, UnitAnswer
+from cantle.wire.work import HandleResult, Outcome, WantedHandle, Work
+
+#: Seconds for a container to run after its hook, and between two looks whether it does.
+_RUNS_WITHIN = 60.0
+_MOMENT = 0.5
+
+_log = logging.getLogger(__name__)
+
+
+class Starting:
+    """Answers hooks.
+
+    :param look_again: makes the agent look at its host.
+    """
+
+    def __init__(self, root: Root, upkeep: Upkeep, look_again: Callable[[], object], ended: threading.Event) -> None:
+        self._root = root
+        self._upkeep = upkeep
+        self._look_again = look_again
+        self._ended = ended
+        self._noted: Lent | None = None
+
+    def answer(self, question: Question) -> Answer:
+        """See :class:`cantle.wire.hook.Event`.
+
+        :raises Unavailable: ``agent-busy``: it works on something else for as long as the asker waits.
+        """
+        if question.event is Event.ENDED:
+            self._look_again()
+            return Answer()
+        deadline = time.monotonic() + question.seconds
+        with self._upkeep.alone(question.seconds) as free:
+            if not free:
+                raise Unavailable(
+                    "agent-busy",
+                    f"the agent has worked on something else for {question.seconds:.0f} s: its log says on what",
+                )
+            starts = question.event is Event.STARTING
+            done = self._upkeep.of_start(lambda handle: _is_its(handle, question), prepare=starts)
+            if starts and question.kind == GuestKind.LXC:
+                done = self._refreshed(question, done)
+        if starts and done:
+            self._after(question, deadline)
+        return Answer(tuple(_told(handle, result) for handle, result in done))
+
+    def note(self, work: Work | None) -> None:
+        """Write down who has a lease, for hooks that find no agent. Where that cannot be done they take everybody for a stranger."""
+        wanted = work.wanted if work is not None else ()
+        guests = {f"{one.guest.kind}:{one.guest.name}" for one in wanted if one.guest is not None}
+        lent = Lent(tuple(sorted(guests)), tuple(sorted({entering.unit(one) for one in wanted})))
+        if lent == self._noted:
+            return
+        try:
+            self._root.replace(LENT, msgspec.json.encode(lent) + b"\n")
+        except CantleError as error:
+            _log.warning("hooks of guests cannot be told who has a lease: %s", error)
+        else:
+            self._noted = lent
+
+    def _refreshed(
+        self, question: Question, done: list[tuple[WantedHandle, HandleResult]]
+    ) -> list[tuple[WantedHandle, HandleResult]]:
+        """A container's book of the lease, with the numbers of now."""
+        ready = [handle for handle, result in done if result.outcome is Outcome.READY and _into(handle, question)]
+        if not ready:
+            return done
+        try:
+            lxc.refresh(self._root, question.name, question.lease, self._nodes(ready))
+        except CantleError as error:
+            _log.warning("lxc:%s starts with what it had: %s", question.name, error)
+            failed = HandleResult("", Outcome.FAILED, error.code, error.message)
+            return [(one, msgspec.structs.replace(failed, uuid=one.uuid) if one in ready else was) for one, was in done]
+        return done
+
+    def _nodes(self, ready: Sequence[WantedHandle]) -> Sequence[Node]:
+        units = [entering.unit(handle) for handle in ready]
+        return entry.nodes(self._root, units[0], units[1:])
+
+    def _after(self, question: Question, deadline: float) -> None:
+        """Look at the guest when it runs: not before, as its manager answers nobody while it starts."""
+        seen_to = threading.Thread(
+            target=self._see_to, args=(question, deadline), name="guest that starts", daemon=True
+        )
+        seen_to.start()
+
+    def _see_to(self, question: Question, deadline: float) -> None:
+        if question.kind == GuestKind.LXC and self._root.is_machine:
+            self._correct(question, time.monotonic() + _RUNS_WITHIN)
+        else:
+            self._ended.wait(max(0.0, deadline - time.monotonic()))
+        if not self._ended.is_set():
+            self._look_again()
+
+    def _correct(self, question: Question, deadline: float) -> None:
+        """liblxc read the numbers before its hook asked: if they have changed since, the container is permitted others' devices."""
+        while not self._ended.is_set() and time.monotonic() < deadline:
+            try:
+                if container.init_pid(self._root, question.name) is not None:
+                    break
+            except CantleError as error:
+                _log.info("lxc:%s does not run yet: %s", question.name, error)
+            self._ended.wait(_MOMENT)
+        else:
+            return
+        with self._upkeep.alone(_RUNS_WITHIN) as free:
+            wanted = [one for one in self._upkeep.wanted if _into(one, question)]
+            if not free or not wanted:
+                return
+            try:
+                nodes = self._nodes(wanted)
+                numbers = {container.number(node) for node in nodes}
+                if numbers != set(question.permitted or ()):
+                    lxc.correct(self._root, question.name, question.lease, nodes, question.permitted or ())
+                    _log.warning("lxc:%s started with device numbers of before, and has those of now", question.name)
+            except CantleError as error:
+                _log.warning("lxc:%s may lack devices of lease %s: %s", question.name, question.lease, error)
+
+
+def _is_its(handle: WantedHandle, question: Question) -> bool:
+    """Whether a unit is the guest's: lent into it, or named by its configuration."""
+    guest = handle.guest
+    if guest is not None and (guest.kind, guest.name) == (question.kind, question.name):
+        return not question.lease or guest.lease == question.lease
+    return guest is None and entering.unit(handle) in question.units
+
+
+def _into(handle: WantedHandle, question: Question) -> bool:
+    return handle.guest is not None and _is_its(handle, question)
+
+
+def _told(handle: WantedHandle, result: HandleResult) -> UnitAnswer:
+    lease = handle.guest.lease if handle.guest is not None else ""
+    ready = result.outcome is Outcome.READY
+    return UnitAnswer(handle.uuid, handle.device, lease, ready, result.code, result.message)

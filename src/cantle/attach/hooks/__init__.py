@@ -1,0 +1,1 @@
+"""What libvirt and LXC run when their guests start and end: shipped as it is, and installed by ``cantle agent hooks install``."""
