@@ -265,24 +265,35 @@ def placement(**options: object) -> Iterator[Placement]:
             conf.clear_override(name, group="placement")
 
 
+def kept_in(file: Path) -> Placement:
+    """The service over a database file that is kept; a new one is filled. For a process that uses no other: see `_load`."""
+    return Placement(_load(file, fill=not file.exists())[0])
+
+
 @cache
 def _application() -> tuple[Any, Any]:
-    """The application of this process; Placement keeps its database in a global, so there is one."""
+    """The application of this process, over a database that lives as long as it does."""
     directory = Path(tempfile.mkdtemp(prefix="cantle-placement-"))
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)  # the database lives as long as the process
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return _load(directory / "placement.db", fill=True)
+
+
+def _load(file: Path, *, fill: bool) -> tuple[Any, Any]:
+    """The application and its configuration. Placement keeps its database in a global, so there is one in a process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from oslo_config import cfg  # noqa: PLC0415
 
         from placement import conf as placement_conf  # noqa: PLC0415 - takes a second
-        from placement import deploy  # noqa: PLC0415
+        from placement import db_api, deploy  # noqa: PLC0415
 
         conf = cfg.ConfigOpts()
         placement_conf.register_opts(conf)
-        conf.set_default("connection", f"sqlite:///{directory / 'placement.db'}", group="placement_database")
-        conf.set_default("sync_on_startup", True, group="placement_database")
+        conf.set_default("connection", f"sqlite:///{file}", group="placement_database")
+        conf.set_default("sync_on_startup", fill, group="placement_database")
         conf.set_default("sqlite_synchronous", False, group="placement_database")
         conf.set_default("auth_strategy", "noauth2", group="api")
         conf([], default_config_files=[], default_config_dirs=[])
+        db_api.configure(conf)
         app = deploy.loadapp(conf)
     return app, conf

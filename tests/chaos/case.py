@@ -9,13 +9,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from tests.chaos import view
+from tests.chaos import published, publishing, view
 from tests.chaos.client import PATIENCE_S, Client, Patience
 from tests.chaos.cloud import Child, Cloud, copy_host, make_place
 from tests.chaos.databases import Databases
 from tests.chaos.points import Flag, Point, Step
 from tests.chaos.roles import Place
-from tests.chaos.scenarios import SCENARIOS, End, Facts, Scenario
+from tests.chaos.scenario import End, Facts, Scenario
+from tests.chaos.scenarios import SCENARIOS
 
 from cantle import simulate
 
@@ -68,14 +69,18 @@ class Saved:
         directory.mkdir(parents=True)
         facts: Facts = {}
         if scenario.base is None:
-            simulate.build(simulate.load("t4"), directory / "host")
+            simulate.build(publishing.host(scenario.name), directory / "host")
             self.databases.copy("empty", name)
+            if scenario.publishing:
+                shutil.copy(self.directory / "placement.db", directory)
         else:
             copy_host(self.of(scenario.base), directory)
             self.databases.copy(scenario.base, name)
             facts = json.loads((self.of(scenario.base) / "facts").read_text())
             shutil.copy(self.of(scenario.base) / "heard.jsonl", directory)
-        return make_place(directory, self.databases.url(name), refusing=scenario.refusing), facts
+        url, publishes = self.databases.url(name), scenario.publishing
+        place = make_place(directory, url, refusing=scenario.refusing, publishing=publishes, pooled=scenario.pooled)
+        return place, facts
 
     def keep(self, scenario: Scenario, name: str) -> None:
         """Keep the end of a run."""
@@ -101,6 +106,8 @@ def run(saved: Saved, scenario: Scenario, name: str, point: Point | None = None)
     problems: list[str] = []
     try:
         _operate(cloud, scenario, facts)
+        if scenario.publishing:
+            problems += published.broken(place)
     except AssertionError as error:
         problems.append(str(error))
     finally:
@@ -118,10 +125,11 @@ def run(saved: Saved, scenario: Scenario, name: str, point: Point | None = None)
 def _operate(cloud: Cloud, scenario: Scenario, before: Facts) -> None:
     """:raises AssertionError: the end did not come about."""
     place = cloud.place
-    if scenario.base is None:
+    at_once = scenario.base is None or scenario.starting
+    if at_once:
         cloud.board[Flag.ARMED] = 1  # the start itself is the operation
     cloud.start()
-    if scenario.base is not None:
+    if scenario.base is not None and not at_once:
         _until_at_rest(cloud, SCENARIOS[scenario.base], before)
         if scenario.agent_away:
             cloud.stop_agent()

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from tests.chaos import receiver, roles
+from tests.chaos import placement, receiver, roles
 from tests.chaos.databases import Databases
 from tests.chaos.marks import Marks
-from tests.chaos.points import Action, Board, Flag, Point
+from tests.chaos.points import OF_PLACEMENT, Action, Board, Flag, Point
 from tests.chaos.roles import Place
 
 from cantle import simulate
@@ -81,6 +81,9 @@ class Cloud:
         self._others.append(
             fork("receiver", self._log, receiver.serve, self.place.receiver_port, self.place.heard, self.board)
         )
+        if self.place.placement_port:
+            port, file = self.place.placement_port, self.place.placement_database
+            self._others.append(fork("placement", self._log, placement.serve, port, file, self.board))
         for group in self._databases.layout:
             self._start(group, self._plan)
 
@@ -109,7 +112,7 @@ class Cloud:
                 self._happen(list(Action)[number])
         now = time.monotonic()
         for due, mend in list(self._due):
-            if due <= now or (mend == self._hear_again and self.board[Flag.RECEIVER_AWAY] > HANGUPS):
+            if due <= now or self._has_hung_up_enough(mend):
                 self._due.remove((due, mend))
                 mend()
         for group, child in list(self._roles.items()):
@@ -142,16 +145,30 @@ class Cloud:
         if action is Action.DATABASE:
             self._databases.cut(self._name, self.board)
             self._due.append((now + AWAY_S, self._let_in_again))
-        else:
+        elif action is Action.RECEIVER:
             self.board[Flag.RECEIVER_AWAY] = 1
             self._due.append((now + DEAF_S, self._hear_again))
+        elif action is Action.PLACEMENT:
+            self.board[Flag.PLACEMENT_AWAY] = 1
+            self._due.append((now + DEAF_S, self._placement_is_back))
+        elif action in OF_PLACEMENT:
+            self.board[Flag.PLACEMENT_ANSWER] = list(Action).index(action)
         os.write(self._tell, b"!")
+
+    def _has_hung_up_enough(self, mend: Callable[[], None]) -> bool:
+        """Whoever hangs up is there again as soon as he has been called often enough."""
+        if mend == self._hear_again:
+            return self.board[Flag.RECEIVER_AWAY] > HANGUPS
+        return mend == self._placement_is_back and self.board[Flag.PLACEMENT_AWAY] > HANGUPS
 
     def _let_in_again(self) -> None:
         self._databases.mend(self._name, self.board)
 
     def _hear_again(self) -> None:
         self.board[Flag.RECEIVER_AWAY] = 0
+
+    def _placement_is_back(self) -> None:
+        self.board[Flag.PLACEMENT_AWAY] = 0
 
     def _start(self, group: tuple[str, ...], plan: Point | None) -> None:
         if "agent" in group:
@@ -194,17 +211,21 @@ def end_with_parent() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def make_place(directory: Path, database: str, *, refusing: bool = False) -> Place:
-    """A place with free ports. They stay bound until all three are known, so that they differ."""
+def make_place(
+    directory: Path, database: str, *, refusing: bool = False, publishing: bool = False, pooled: bool = False
+) -> Place:
+    """A place with free ports. They stay bound until all are known, so that they differ."""
     with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(3)]
+        probes = [stack.enter_context(socket.socket()) for _ in range(4)]
         for probe in probes:
             probe.bind(("127.0.0.1", 0))
-        public, agents, receives = (probe.getsockname()[1] for probe in probes)
-    return Place(directory, database, public, agents, receives, refusing)
+        public, agents, receives, placed = (probe.getsockname()[1] for probe in probes)
+    return Place(directory, database, public, agents, receives, refusing, placed if publishing else 0, pooled)
 
 
 def copy_host(source: Path, target: Path) -> None:
-    """What outlives a loss of power of a host that was saved: its tree and its agent's directory."""
+    """What outlives a loss of power of a host that was saved: its tree, its agent's directory, and Placement's database if there is one."""
     for name in ("host", "agent"):
         shutil.copytree(source / name, target / name, symlinks=True)
+    if (source / "placement.db").exists():
+        shutil.copy(source / "placement.db", target)

@@ -154,7 +154,7 @@ def of_http_out(marks: Marks) -> None:
     put, end, answer = kind.putrequest, kind.endheaders, kind.getresponse
 
     def putrequest(self: Any, method: str, url: str, *rest: Any, **more: Any) -> None:
-        self.chaos_name = f"{method.lower()}-{url.partition('?')[0].rpartition('/')[2]}"
+        self.chaos_name = f"{method.lower()}-{_UUID.sub('-', url).partition('?')[0].rpartition('/')[2]}"
         self.chaos_waits = "wait=" in url
         put(self, method, url, *rest, **more)
 

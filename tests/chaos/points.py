@@ -19,6 +19,20 @@ class Action(StrEnum):
     """The database ends all connections and lets nobody in for a moment."""
     RECEIVER = "cut-receiver"
     """Whoever is told of events hangs up: once after hearing, then before."""
+    PLACEMENT = "cut-placement"
+    """Placement hangs up: once after it did what was asked, then before, for a moment."""
+    SILENCE = "placement-silent"
+    """Placement does what is asked, and its answer never comes."""
+    ANSWER_409 = "placement-409"
+    """Placement does nothing, and answers that somebody else was quicker."""
+    ANSWER_500 = "placement-500"
+    """Placement does nothing, and answers that it is broken."""
+    ANSWER_503 = "placement-503"
+    """Placement does nothing, and answers that it is away."""
+
+
+#: What happens to one request to Placement, or to it and those after it.
+OF_PLACEMENT = (Action.PLACEMENT, Action.SILENCE, Action.ANSWER_409, Action.ANSWER_500, Action.ANSWER_503)
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -64,6 +78,10 @@ class Flag(IntEnum):
     """The receiver hangs up. It counts up from 1 with each request."""
     AGENT_WAITS = 4
     """The agent is in a call that waits for work."""
+    PLACEMENT_AWAY = 5
+    """Placement hangs up. It counts up from 1 with each request."""
+    PLACEMENT_ANSWER = 6
+    """What Placement does with its next request, as a number in `Action`; 0 for what it is asked."""
 
 
 class Board:

@@ -25,8 +25,9 @@ from cantle.api.app import agents_app, public_app
 from cantle.api.settings import Settings
 from cantle.cli.listen import Address, HttpServer
 from cantle.conf import files, nova
+from cantle.conf import placement as conf_placement
 from cantle.drivers import loader
-from cantle.keeper import courier, keeper
+from cantle.keeper import courier, keeper, placement, placement_host
 from cantle.keeper.courier import Courier, Receiver
 from cantle.keeper.keeper import Keeper
 from cantle.keeper.webhook import Target, WebhookReceiver
@@ -47,7 +48,12 @@ CLAIM_S = 1.0
 
 @dataclass(frozen=True)
 class Place:
-    """Where one run's processes find everything. ``refusing``: the card's driver makes no mediated device."""
+    """Where one run's processes find everything.
+
+    :param refusing: the card's driver makes no mediated device.
+    :param placement_port: 0: nothing is published.
+    :param pooled: identical cards are published as one.
+    """
 
     directory: Path
     database: str
@@ -55,6 +61,8 @@ class Place:
     agents_port: int
     receiver_port: int
     refusing: bool = False
+    placement_port: int = 0
+    pooled: bool = False
 
     @property
     def tree(self) -> Path:
@@ -75,6 +83,11 @@ class Place:
     def heard_before(self) -> Path:
         """What it had heard when the operation began."""
         return self.directory / "heard-before.jsonl"
+
+    @property
+    def placement_database(self) -> Path:
+        """Placement's own."""
+        return self.directory / "placement.db"
 
 
 class Host(simulate.SimulatedRoot):
@@ -105,6 +118,8 @@ def run(roles: Sequence[str], place: Place, marks: Marks) -> None:
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(threadName)s %(message)s")
     courier.AWAY_S = keeper.AWAY_S = 0.2
     courier.LOOK_S = 0.2
+    placement.AWAY_S = placement.EVERY_S = placement.FIRST_PAUSE_S = 0.2
+    placement.LONGEST_PAUSE_S, placement.WAIT_S, placement.CLAIM_S = 0.5, 0.5, CLAIM_S
     seams.of_http_out(marks)
     parts: list[tuple[str, Callable[[], None]]] = []
     if "agent" in roles:
@@ -117,6 +132,7 @@ def run(roles: Sequence[str], place: Place, marks: Marks) -> None:
             parts += [("api", work) for work in _servers(place, marks, db)]
         if "keeper" in roles:
             parts += [("keeper", work) for work in _keepers(place, marks, db)]
+            parts += [("publisher", work) for work in _publishers(place, db)]
     ended = threading.Event()
 
     def guarded(role: str, work: Callable[[], None]) -> None:
@@ -153,6 +169,17 @@ def _keepers(place: Place, marks: Marks, db: Database) -> list[Callable[[], None
     receivers: list[Receiver] = [_nova(place), WebhookReceiver(Target(f"{_receiver(place)}{HOOK}", (SECRET,)))]
     couriers = [Courier(db, MarkedReceiver(marks, one), stop=stop, claim_s=CLAIM_S) for one in receivers]
     return [Keeper(db, stop=stop, every=0.2).run, *(one.run for one in couriers)]
+
+
+def _publishers(place: Place, db: Database) -> list[Callable[[], None]]:
+    if not place.placement_port:
+        return []
+    file = place.directory / "placement.conf"
+    url = f"http://127.0.0.1:{place.placement_port}"
+    file.write_text(f"[placement]\nauth_type = none\nendpoint_override = {url}\ntimeout = 2\n")
+    client = conf_placement.client(files.read([str(file)]))
+    settings = placement_host.Settings(pool_identical=place.pooled)
+    return [placement.Publisher(db, client, settings, stop=threading.Event(), patient=False).run]
 
 
 def _nova(place: Place) -> Receiver:

@@ -2,70 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
 from sqlalchemy import update
 from tests.chaos.client import Client, Refused, until
+from tests.chaos.publishing import PUBLISHING
 from tests.chaos.roles import HOST, M40, OUTLETS, T4
+from tests.chaos.scenario import OFFERED, End, Facts, Scenario, nothing
+from tests.chaos.wishes import unwish, wish
 
 from cantle.store.database import Database
 from cantle.store.tables import arqs, leases
 from cantle.store.types import database_now
 
-#: What a client came to know: uuids of what it asked for.
-Facts = dict[str, Any]
 ARQS = "/v2/accelerator_requests"
-INTENT = f"/v1/hosts/{HOST}/devices/{T4}/intent"
 SLICE = [{"resources:VGPU": "1"}]
 BOTH = [{"resources:VGPU": "1"}, {"resources:PGPU": "1"}]
-
-
-@dataclass(frozen=True)
-class End:
-    """The end that was asked for.
-
-    :param states: how many ARQs are in which state, those that hold nothing because their answer was lost (Initial) left out.
-    :param lent: how many units are.
-    :param leases: how many leases are in which state.
-    :param offered: units that each card offers, lent ones included.
-    :param nova: what Nova must have heard of each of the client's ARQs, and nothing else.
-    :param told: types of events that a webhook must have heard of the client's ARQs and lease.
-    """
-
-    states: Mapping[str, int]
-    lent: int = 0
-    leases: Mapping[str, int] | None = None
-    offered: Mapping[str, int] | None = None
-    nova: frozenset[str] = frozenset()
-    told: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Scenario:
-    """One operation.
-
-    :param base: the scenario at whose end it begins; None for an empty database and a new host.
-    :param act: what the client does; from what it knew before to what it knows then.
-    :param refusing: the card makes no mediated device.
-    :param agent_away: the agent does not run until the client has finished.
-    """
-
-    name: str
-    base: str | None
-    act: Callable[[Client, Facts], Facts]
-    end: End
-    refusing: bool = False
-    agent_away: bool = False
-
-
-OFFERED = {T4: 8, M40: 1}
-
-
-def _nothing(_client: Client, facts: Facts) -> Facts:
-    return facts
 
 
 def _profiles(client: Client, facts: Facts) -> Facts:
@@ -180,26 +134,6 @@ def _overdue(client: Client, facts: Facts) -> Facts:
     return facts
 
 
-def _wish(client: Client, facts: Facts) -> Facts:
-    """Lets the card be lent whole. Whoever was not answered looks whether it was done."""
-    try:
-        client.ask("PUT", INTENT, {"mode": "passthrough"})
-    except Refused as refused:
-        if refused.code != "precondition-needed":
-            raise
-    return facts
-
-
-def _unwish(client: Client, facts: Facts) -> Facts:
-    try:
-        etag = client.ask("GET", INTENT)["etag"]
-        client.ask("DELETE", INTENT, headers={"If-Match": f'"{etag}"'})
-    except Refused as refused:
-        if refused.status not in (404, 412):
-            raise
-    return facts
-
-
 _BOUND = frozenset({"completed"})
 _FAILED = frozenset({"failed"})
 _ARQ_BOUND = frozenset({"arq.bound"})
@@ -210,7 +144,7 @@ _WHOLE = {T4: 1, M40: 1}
 SCENARIOS = {
     one.name: one
     for one in (
-        Scenario("report", None, _nothing, End({}, offered=OFFERED)),
+        Scenario("report", None, nothing, End({}, offered=OFFERED)),
         Scenario("idle", "report", _profiles, End({}, offered=OFFERED)),
         Scenario("bind", "idle", _bind("both"), End({"Bound": 2}, 2, nova=_BOUND, told=_ARQ_BOUND)),
         Scenario("unbind", "bind", _unbind, End({"Unbound": 2})),
@@ -226,10 +160,11 @@ SCENARIOS = {
             _expire,
             End({}, leases={"released": 1}, told=frozenset({"lease.expired", "lease.released"})),
         ),
-        Scenario("intent", "idle", _wish, End({}, offered=_WHOLE)),
-        Scenario("no-intent", "intent", _unwish, End({}, offered=OFFERED)),
+        Scenario("intent", "idle", wish, End({}, offered=_WHOLE)),
+        Scenario("no-intent", "intent", unwish, End({}, offered=OFFERED)),
+        *PUBLISHING,
     )
 }
 
 #: Preparations: not worth killing anybody at.
-PREPARE_ONLY = frozenset({"idle"})
+PREPARE_ONLY = frozenset({"idle", "publish-pair"})

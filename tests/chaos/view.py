@@ -8,10 +8,11 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import select
+from tests.chaos import published
 from tests.chaos.client import Client
 from tests.chaos.receiver import HOOK, NOVA, read
 from tests.chaos.roles import HOST, M40, OUTLETS, T4, Place
-from tests.chaos.scenarios import OFFERED, End, Facts
+from tests.chaos.scenario import OFFERED, End, Facts
 
 from cantle.agent.desired import Desired
 from cantle.kernel import mdev
@@ -47,7 +48,8 @@ def missing(client: Client, end: End, facts: Facts) -> str | None:
     asked = Counter({"BindStarted" if state == "BindFailed" else state: n for state, n in end.states.items()})
     if states != asked:
         return f"accelerator requests are {dict(states)}"
-    return _unheard(client.place, end, facts)
+    unheard = _unheard(client.place, end, facts)
+    return published.missing(client.place, end.published) if unheard is None and end.published is not None else unheard
 
 
 def _unheard(place: Place, end: End, facts: Facts) -> str | None:
@@ -121,7 +123,7 @@ def _host(place: Place, rows: Any, end: End) -> Iterator[str]:
         yield f"mediated devices that nobody lent: {there - wanted}; lent ones that are not there: {wanted - there}"
     cards = {"vfio-pci" if row.attach_type == "PCI" else None for row in rows} - {None}
     driver = root.link_name(f"sys/bus/pci/devices/{M40}/driver")
-    if driver != (cards.pop() if cards else "nvidia"):
+    if (end.offered or OFFERED)[M40] and driver != (cards.pop() if cards else "nvidia"):
         yield f"{M40} is on {driver}"
     whole = (end.offered or OFFERED)[T4] == 1
     driver = root.link_name(f"sys/bus/pci/devices/{T4}/driver")

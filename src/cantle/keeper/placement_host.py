@@ -75,7 +75,7 @@ def wanted_of(
         rows = store.parts(connection, host_id)
         remembered = store.records(connection, host_id, settings.missing_grace_s)
         standing = provider_pool.of_host(connection, host_id)
-    cards = [_card(row, remembered) for row in rows]
+    cards = [_card(row, remembered, pooled_now=row.id in standing) for row in rows]
     pools = grouped(cards, standing) if settings.pool_identical else {}
     if not pure:
         _mark_missing(db, rows, remembered)
@@ -126,10 +126,11 @@ def _mark_missing(db: Database, rows: Sequence[Row], remembered: Mapping[str, tu
         db.run(lambda connection: store.mark_missing(connection, begin, end))
 
 
-def _card(row: Row, remembered: Mapping[str, tuple[object, bool, bool]]) -> Card:
-    """A row in the pure rules' words. A member of a pool has no grace of its own: missing, it is one unit reserved for as long."""
-    vanished = row.health == Health.MISSING and row.rp_uuid in remembered and remembered[row.rp_uuid][2]
-    part = _part(row, vanished=vanished)
+def _card(row: Row, remembered: Mapping[str, tuple[object, bool, bool]], *, pooled_now: bool) -> Card:
+    """A row in the pure rules' words. A member of a pool has no grace of its own: missing, it is one unit reserved for as long. What is
+    missing and not published any more is not published again before it is back."""
+    over = remembered[row.rp_uuid][2] if row.rp_uuid in remembered else not pooled_now
+    part = _part(row, vanished=row.health == Health.MISSING and over)
     return Card(row.id, part, row.mode, row.model, row.numa_node, own=row.own, elsewhere=row.elsewhere)
 
 

@@ -211,6 +211,9 @@ def test_seven_unleased_devices_that_vanish_at_once_are_all_gone_after_the_grace
     cloud.time_passes(87000)
     cloud.keeper().round()
     assert cloud.shown() == {"compute-1_0000:3b:00.0 PGPU": (1, 0)}
+    cloud.time_passes()
+    cloud.keeper().round()
+    assert cloud.shown() == {"compute-1_0000:3b:00.0 PGPU": (1, 0)}, "a later look does not bring back what is still away"
     cloud.host.report(*cards, whole())
     cloud.keeper().round()
     assert len(cloud.shown()) == 8
