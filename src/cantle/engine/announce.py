@@ -23,8 +23,11 @@ from cantle.store.types import Record
 LONGEST_REASON = 1000
 
 _OF_LEASE = {
+    LeaseState.PENDING: EventType.LEASE_PENDING,
     LeaseState.ACTIVE: EventType.LEASE_ACTIVE,
     LeaseState.FAILED: EventType.LEASE_FAILED,
+    LeaseState.RELEASING: EventType.LEASE_RELEASING,
+    LeaseState.CLEANING: EventType.LEASE_CLEANING,
     LeaseState.QUARANTINED: EventType.LEASE_QUARANTINED,
     LeaseState.RELEASED: EventType.LEASE_RELEASED,
 }
@@ -89,27 +92,28 @@ def leases_changed(connection: Connection, before: Mapping[str, Lease], moment: 
         return
     after = lease_store.by_uuids(connection, sorted(before))
     changed = [lease for uuid, lease in after.items() if lease.state is not before[uuid].state]
-    rows = [
-        _webhook(_OF_LEASE[lease.state], lease.uuid, _lease_data(lease), moment)
-        for lease in changed
-        if lease.state in _OF_LEASE
-    ]
-    _post(connection, Channel.WEBHOOK, rows)
+    _post(connection, Channel.WEBHOOK, [_webhook_of_lease(_OF_LEASE[one.state], one, moment) for one in changed])
 
 
 def lease_told(connection: Connection, kind: EventType, uuid: str, moment: dt.datetime) -> None:
     """Tell something of a lease that is no change of its state: that it ends soon, or that its time is over."""
     if outlets(connection).webhook:
         for lease in lease_store.by_uuids(connection, [uuid]).values():
-            row = _webhook(kind, uuid, _lease_data(lease), moment)
-            _post(connection, Channel.WEBHOOK, [row])
+            lease_is(connection, kind, lease, moment)
 
 
-def device_turned(connection: Connection, bodies: Sequence[tuple[str, dict[str, Any]]], moment: dt.datetime) -> None:
-    """Tell of devices (uuid, and what is told) that are better or worse than before."""
+def lease_is(connection: Connection, kind: EventType, lease: Lease, moment: dt.datetime) -> None:
+    """The same of a lease that is at hand: that it was made, or renewed."""
     if outlets(connection).webhook:
-        rows = [_webhook(EventType.DEVICE_HEALTH, uuid, data, moment) for uuid, data in bodies]
-        _post(connection, Channel.WEBHOOK, rows)
+        _post(connection, Channel.WEBHOOK, [_webhook_of_lease(kind, lease, moment)])
+
+
+def device_told(
+    connection: Connection, kind: EventType, bodies: Sequence[tuple[str, dict[str, Any]]], moment: dt.datetime
+) -> None:
+    """Tell something of devices (uuid, and what is told)."""
+    if outlets(connection).webhook:
+        _post(connection, Channel.WEBHOOK, [_webhook(kind, uuid, data, moment) for uuid, data in bodies])
 
 
 def _post(connection: Connection, channel: Channel, rows: Sequence[dict[str, Any]]) -> None:
@@ -145,9 +149,9 @@ def _webhook_of_arq(one: Settled, moment: dt.datetime) -> dict[str, Any]:
     return _webhook(kind, one.row.arq_uuid, data, moment)
 
 
-def _lease_data(lease: Lease) -> dict[str, Any]:
+def _webhook_of_lease(kind: EventType, lease: Lease, moment: dt.datetime) -> dict[str, Any]:
     failed = next((arq for arq in lease.arqs if arq.reason_code is not None), None)
-    return {
+    data = {
         "uuid": lease.uuid,
         "state": lease.state,
         "profile_name": lease.profile_name,
@@ -160,6 +164,7 @@ def _lease_data(lease: Lease) -> dict[str, Any]:
         "reason_code": failed.reason_code if failed is not None else None,
         "reason": _cut(failed.reason if failed is not None else " ".join(lease.reasons) or None),
     }
+    return _webhook(kind, lease.uuid, data, moment)
 
 
 def _webhook(kind: EventType, about: str, data: dict[str, Any], moment: dt.datetime) -> dict[str, Any]:

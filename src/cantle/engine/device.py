@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import announce, audit
 from cantle.engine.clock import now
 from cantle.errors import NotFound
 from cantle.model import uuids
 from cantle.model.audit import Thing
 from cantle.model.device import Device, DeviceStatus
+from cantle.model.event import EventType
 from cantle.model.identity import Identity
 from cantle.model.intent import IntentState, canonical
 from cantle.model.page import Page
@@ -84,11 +86,18 @@ def set_status(db: Database, who: Identity, uuid: str, status: DeviceStatus) -> 
         store.set_status(connection, device.id, status, changed)
         about = Thing(hostname=device.hostname, device=device.address, facts={"status": str(status)})
         audit.record(connection, who, "device.set_status", about)
+        tell(connection, EventType.DEVICE_STATUS, device, changed, status=str(status), was=str(device.status))
         return dataclasses.replace(device, status=status, updated_at=changed)
 
     device = db.run(work)
     audit.note(who, "device.set_status", device.uuid, status)
     return device
+
+
+def tell(connection: Connection, kind: EventType, device: Device, moment: dt.datetime, **facts: object) -> None:
+    """Tell what operators want of a device."""
+    its = {"uuid": device.uuid, "hostname": device.hostname, "address": device.address, "model": device.model}
+    announce.device_told(connection, kind, [(device.uuid, {**its, **facts})], moment)
 
 
 def _found(connection: Connection, uuid: str) -> Device:

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from cantle.engine import announce, audit
 from cantle.model.audit import Thing
+from cantle.model.event import EventType
 from cantle.model.identity import Identity
 from cantle.store.types import Record
 
@@ -37,4 +38,4 @@ def tell(connection: Connection, hostname: str, turns: Sequence[DeviceTurn], mom
         bodies.append((one.row.uuid, {**body, **facts, "reason": reason or None}))
     if turns:
         audit.record(connection, Identity(f"host:{hostname}", None), "device.health", *things)
-        announce.device_turned(connection, bodies, moment)
+        announce.device_told(connection, EventType.DEVICE_HEALTH, bodies, moment)

@@ -73,7 +73,8 @@ def _let_go(connection: Connection, who: Identity, row: Record, claims: Sequence
     audit.record_all(connection, [*lines, audit.line(who, "lease.force", thing(row, reason=reason)) | {"since": None}])
     claim.remove(connection, [one.id for one in claims])
     claim.remove_handles(connection, [one.handle_id for one in claims])
-    held_on = sorted({one.held_on_id for one in claims})  # of a lease that was moved the former host may still hold units
+    # Of a lease that was moved the former host may still hold units.
+    held_on = sorted({one.held_on_id for one in claims})
     for host_id in held_on:
         host.change(connection, host_id, digest=None)  # so that the host's next report is read in full
     stock.refresh(connection, held_on)

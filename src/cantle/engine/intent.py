@@ -8,10 +8,11 @@ from sqlalchemy import Connection
 
 from cantle.engine import audit, mode_check
 from cantle.engine.clock import now
-from cantle.engine.device import device_at
+from cantle.engine.device import device_at, tell
 from cantle.errors import NotFound, PreconditionFailed, PreconditionRequired
 from cantle.model.audit import Thing
 from cantle.model.device import Device
+from cantle.model.event import EventType
 from cantle.model.identity import Identity
 from cantle.model.intent import Intent
 from cantle.model.precondition import Precondition
@@ -118,10 +119,13 @@ def _wish(connection: Connection, who: Identity, device: Device, wish: Intent | 
     """Store the next version, and tell the host."""
     put = store.add if device.intent.version == 0 else store.replace
     text = None if wish is None else wish.dumps()
-    put(connection, device.id, version=device.intent.next_version, text=text, set_by=who.user_id, now=now())
-    facts = {"version": str(device.intent.next_version), **({} if text is None else {"intent": text})}
+    moment, version = now(), device.intent.next_version
+    put(connection, device.id, version=version, text=text, set_by=who.user_id, now=moment)
+    facts = {"version": str(version), **({} if text is None else {"intent": text})}
     about = Thing(hostname=device.hostname, device=device.address, facts=facts)
     audit.record(connection, who, "intent.clear" if wish is None else "intent.set", about)
+    mode = None if wish is None else wish.mode
+    tell(connection, EventType.DEVICE_INTENT, device, moment, mode=mode, version=version, by=who.user_id)
     wake(connection, host_topic(device.hostname))
     wake(connection, report_topic(device.hostname))
     return device_at(connection, device.hostname, device.address)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -13,17 +12,18 @@ from sqlalchemy import Connection
 from cantle.engine import announce, audit, choice, explain, idempotency, quota
 from cantle.engine.access import project_filter, sees
 from cantle.engine.choice import Asked
-from cantle.engine.clock import BIND_SECONDS, is_in_calendar, now
-from cantle.errors import BadRequest, Conflict, NotFound
+from cantle.engine.clock import BIND_SECONDS, now
+from cantle.engine.terms import Terms, check_end, check_size, check_stoppable
+from cantle.errors import NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.arq import Arq, ArqState
-from cantle.model.attachment import Attachment, GuestKind
+from cantle.model.attachment import Attachment
 from cantle.model.audit import Thing
+from cantle.model.event import EventType
 from cantle.model.identity import Identity
 from cantle.model.lease import SETTLED, Lease, LeaseState, OnExpiry
 from cantle.model.page import Page
-from cantle.model.profile import MAX_UNITS
 from cantle.scheduling.choose import Choice
 from cantle.scheduling.fit import Taken
 from cantle.store import arq, claim, host, stock
@@ -64,7 +64,7 @@ def create_lease(
     :raises NoCapacity: ``no-capacity``; the message says why, ``details["explanation"]`` in full.
     :raises Conflict: ``quota-exceeded``; ``no-attachment`` or ``guest-not-stopped`` for a guest that is to be stopped.
     """
-    _check(count, workload)
+    check_size(count, workload)
     check_end(expires_at)
     if on_expiry is OnExpiry.STOP_GUEST:
         check_stoppable("This lease", None if attachment is None else attachment.kind)
@@ -188,45 +188,6 @@ def thing(row: Record, **facts: str | None) -> Thing:
     return Thing(row.project_id, row.hostname, lease_uuid=row.uuid, facts=said)
 
 
-def _check(count: int, workload: str) -> None:
-    if not 1 <= count <= MAX_UNITS:
-        raise BadRequest("bad-lease", f"count is {count}; give a number from 1 to {MAX_UNITS}.")
-    if len(workload) > 255:
-        raise BadRequest("bad-lease", f"workload is {len(workload)} characters long; at most 255 are kept.")
-
-
-def check_end(expires_at: dt.datetime | None) -> None:
-    """Refuse an end that is no time in the future.
-
-    :raises BadRequest: ``bad-lease``.
-    """
-    if expires_at is None:
-        return
-    if expires_at.tzinfo is None:
-        raise BadRequest(
-            "bad-lease", f"expires_at is {expires_at.isoformat()}, which names no time zone; add Z or an offset."
-        )
-    if not is_in_calendar(expires_at):
-        raise BadRequest(
-            "bad-lease", f"expires_at is {expires_at.isoformat()}, which is no year from 1 to 9999 in UTC."
-        )
-    if expires_at <= now():
-        raise BadRequest("bad-lease", f"expires_at is {expires_at.isoformat()}, which is over already.")
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What every row of a new lease shares."""
-
-    who: Identity
-    asked: Asked
-    workload: str
-    expires_at: dt.datetime | None
-    on_expiry: OnExpiry
-    moment: dt.datetime
-    attachment: Attachment | None = None
-
-
 def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
     """Write the lease, its requests and its claims. The host is locked.
 
@@ -249,7 +210,9 @@ def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
     about = Thing(terms.who.project_id, found.hostname, lease_uuid=str(values["uuid"]), facts=_said(terms, len(made)))
     audit.record(connection, terms.who, "lease.create", about)
     into = terms.attachment
-    return Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, attachment=into, arqs=made, **values)  # type: ignore[arg-type]
+    lease = Lease(id=lease_id, state=LeaseState.PENDING, hostname=found.hostname, attachment=into, arqs=made, **values)  # type: ignore[arg-type]
+    announce.lease_is(connection, EventType.LEASE_PENDING, lease, terms.moment)
+    return lease
 
 
 def claim_units(connection: Connection, terms: Terms, found: Choice, lease_id: int, uuid: str) -> tuple[Arq, ...]:
@@ -297,25 +260,6 @@ def _arq(terms: Terms, one: Taken) -> dict[str, Any]:
         "device_rp_uuid": one.offer.rp_uuid,
         "created_at": terms.moment,
     }
-
-
-def check_stoppable(what: str, kind: str | None) -> None:
-    """Make sure that there is a guest that could be stopped at a lease's end.
-
-    :param kind: of the guest that the lease goes into by itself; None: into none.
-    :raises Conflict: ``no-attachment``, ``guest-not-stopped``.
-    """
-    if kind is None:
-        raise Conflict(
-            "no-attachment",
-            f"{what} is attached to no guest by Cantle, so none can be stopped at its end: say notify or detach, or attach it.",
-        )
-    if kind == GuestKind.CDI:
-        raise Conflict(
-            "guest-not-stopped",
-            f"{what} goes into whatever container is started with its name, so Cantle would not know which one to stop at its end: say "
-            "notify or detach.",
-        )
 
 
 def lease_missing(uuid: str) -> NotFound:

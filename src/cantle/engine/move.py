@@ -11,6 +11,7 @@ from cantle.engine import lease as leases
 from cantle.engine.access import sees
 from cantle.engine.choice import Asked
 from cantle.engine.clock import now
+from cantle.engine.terms import Terms
 from cantle.errors import Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.alias import Aliases
@@ -67,7 +68,7 @@ def move_lease(
         claim.unwant_of_lease(connection, row.id, moment, who)
         arq.remove_of_lease(connection, row.id)
         owner = Identity(row.owner, row.project_id, request_id=who.request_id)
-        terms = leases.Terms(owner, asked, row.workload, row.expires_at, OnExpiry(row.on_expiry), moment)
+        terms = Terms(owner, asked, row.workload, row.expires_at, OnExpiry(row.on_expiry), moment)
         leases.claim_units(connection, terms, found, row.id, row.uuid)
         stock.refresh(connection, [row.host_id])
         audit.record(connection, who, "lease.move", leases.thing(row, to=to))

@@ -6,12 +6,14 @@ import datetime as dt
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import announce, audit
 from cantle.engine.access import sees
 from cantle.engine.clock import now
-from cantle.engine.lease import check_end, check_stoppable, lease_missing, thing
+from cantle.engine.lease import lease_missing, thing
+from cantle.engine.terms import check_end, check_stoppable
 from cantle.errors import Conflict
 from cantle.model import uuids
+from cantle.model.event import EventType
 from cantle.model.identity import Identity
 from cantle.model.lease import Lease, OnExpiry
 from cantle.store import lease as store
@@ -38,13 +40,15 @@ def renew_lease(
         then = on_expiry or OnExpiry(row.on_expiry)
         if then is OnExpiry.STOP_GUEST:
             check_stoppable(f"Lease {row.uuid}", row.guest_kind)
-        if not store.renew(connection, row.id, expires_at, then, now()):
+        moment = now()
+        if not store.renew(connection, row.id, expires_at, then, moment):
             raise Conflict("lease-over", f"Lease {row.uuid} was given back; ask for a new one.", uuid=row.uuid)
         end = "never" if expires_at is None else expires_at.isoformat()
         audit.record(connection, who, "lease.renew", thing(row, expires_at=end, on_expiry=then))
         wake(connection, lease_topic(row.uuid))
         found = store.by_uuid(connection, row.uuid)
         assert found is not None  # noqa: S101 - its row was just changed
+        announce.lease_is(connection, EventType.LEASE_RENEWED, found, moment)
         return found
 
     lease = db.run(work)

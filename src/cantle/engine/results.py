@@ -17,7 +17,7 @@ from cantle.errors import Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.arq import ArqState
 from cantle.model.audit import UNIT_CLEANING, UNIT_HELD, UNIT_QUARANTINED
-from cantle.model.lease import Stage
+from cantle.model.lease import FREED, Stage
 from cantle.store import arq, claim, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
@@ -86,7 +86,7 @@ def accept_results(db: Database, hostname: str, results: Results) -> None:
       (after a reboot, say) the loan stands, the reason is shown on the ARQ, and the agent goes on trying: absence ends no lease.
     - ``failed`` for one to be taken back: it stays claimed with the reason; an ARQ that is still Unbound becomes UnbindFailed.
     - ``cleaning`` for one to be taken back: nobody holds it, it stays claimed until it is clean; ``quarantined``: until it is clean after
-      all, or a person takes it as it is.
+      all, or a person takes it as it is. Between a host's attempts it stays so, and is said once.
     - ``absent`` for one to be taken back: nobody holds it, it can be lent again.
 
     :raises NotFound: ``host-not-found``.
@@ -173,7 +173,9 @@ def _of_unwanted(changes: _Changes, row: Record, result: HandleResult) -> None:
         if row.state == ArqState.UNBIND_FAILED:
             changes.settle(row, ArqState.UNBOUND)
     elif result.outcome == Outcome.CLEANING:
-        if row.stage != Stage.CLEANING:
+        if (
+            row.stage not in FREED
+        ):  # of a unit in quarantine it is tried again and again: it is there until that succeeds
             changes.note(row, wanted=False, result=result, stage=Stage.CLEANING)
             changes.lines.append(loan.ending(row, changes.hostname, UNIT_CLEANING))
     elif result.outcome in (Outcome.FAILED, Outcome.QUARANTINED):

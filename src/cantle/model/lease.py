@@ -49,7 +49,7 @@ TRANSITIONS: dict[LeaseState, dict[LeaseState, str]] = {
         LeaseState.RELEASED: "clean, or forced",
     },
     LeaseState.QUARANTINED: {
-        LeaseState.CLEANING: "the host tries again",
+        LeaseState.CLEANING: "clean after all, and others are not yet",
         LeaseState.RELEASING: "somebody holds it again",
         LeaseState.RELEASED: "clean after all, or forced",
     },

@@ -212,7 +212,7 @@ def test_cantle_serve_tells_a_webhook_what_becomes_of_a_lease(tmp_path: Path) ->
             assert server.cantle("lease", "release", lease["uuid"], "--wait").code == 0
             until(lambda: "lease.released" in [request.json["type"] for request in listener.requests])
     kinds = [request.json["type"] for request in listener.requests if request.json["data"]["uuid"] == lease["uuid"]]
-    assert kinds == ["lease.active", "lease.released"]
+    assert kinds == ["lease.pending", "lease.active", "lease.releasing", "lease.released"]
 
 
 def test_api_and_keeper_apart_tell_nova_over_postgresql(tmp_path: Path) -> None:

@@ -6,15 +6,22 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from uuid import uuid4
 
+import msgspec
 import pytest
 from tests.unit.engine.cloud import ADMIN, Host, t4, whole
+from tests.unit.engine.following import ADDRESS, cut
 
 from cantle.engine.attribute import create_attribute, delete_attribute, get_attribute, list_attributes
 from cantle.engine.deployable import get_deployable, list_deployables, program
 from cantle.engine.device import get_device, list_devices, set_status
+from cantle.engine.event import list_events
+from cantle.engine.intent import clear_intent, set_intent
 from cantle.errors import BadRequest, CantleError, Conflict, NotFound
-from cantle.model.device import DeviceStatus
+from cantle.model.device import DeviceStatus, Mode
+from cantle.model.event import Outlets
+from cantle.model.intent import Intent
 from cantle.model.page import Page
+from cantle.model.precondition import Precondition
 from cantle.store.database import Database
 
 
@@ -143,3 +150,14 @@ def test_attributes_that_cannot_be(db: Database, hosts: list[Host], wrong: dict[
         create_attribute(db, ADMIN, **{**good, **wrong})
     assert caught.value.code == code
     assert list_attributes(db, key="rack") == []
+
+
+def test_what_operators_want_a_card_to_be_is_told(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(db, "outlets", Outlets(webhook=True))
+    Host(db).report(cut())
+    device = set_intent(db, ADMIN, "compute-1", Intent(ADDRESS, Mode.PASSTHROUGH))
+    seen = Precondition(match=frozenset({device.intent.intent.etag})) if device.intent.intent else None
+    clear_intent(db, ADMIN, "compute-1", ADDRESS, precondition=seen)
+    told = [msgspec.json.decode(one.body)["data"] for one in list_events(db, about=device.uuid, type="device.intent")]
+    its = {"uuid": device.uuid, "hostname": "compute-1", "address": ADDRESS, "model": device.model, "by": "root"}
+    assert told == [{**its, "mode": "passthrough", "version": 1}, {**its, "mode": None, "version": 2}]

@@ -112,7 +112,7 @@ class Units(RuleBasedStateMachine):
         if state is None:
             del units[unit]
             self._report(name)
-        else:
+        elif (units[unit], state) != ("quarantined", "cleaning"):  # a host that tries again is not through yet
             units[unit] = state
 
     @precondition(lambda self: self.leases)

@@ -7,14 +7,16 @@ from pathlib import Path
 import pytest
 from tests.databases import KINDS, database
 from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4, whole
-from tests.unit.engine.lending import PROJECT, lending_host, says
+from tests.unit.engine.lending import PROJECT, actions, lending_host, says
 
 from cantle.engine.audit import list_records
+from cantle.engine.event import list_events
 from cantle.engine.force import force_release
 from cantle.engine.lease import create_lease, get_lease, release_lease
 from cantle.engine.tally import count
 from cantle.engine.work import current_work
 from cantle.errors import BadRequest, CantleError, Conflict
+from cantle.model.event import Outlets
 from cantle.model.lease import LeaseState
 from cantle.store.database import Database
 from cantle.wire.work import Cleaning, Outcome
@@ -41,6 +43,27 @@ def test_what_was_done_to_a_unit_is_in_the_log_and_a_second_tenant_gets_it_then(
     assert back.facts == {"cleaning": "flr", "done": "0000:3b:00.0 was reset (flr) and read back"}
     assert (back.user_id, back.owner_id, back.device) == ("alice", PROJECT, "0000:3b:00.0")
     assert get_lease(db, BOB, second.uuid).state is LeaseState.PENDING
+
+
+def test_a_host_that_tries_to_clean_a_card_again_and_again_is_in_the_log_and_the_webhooks_once(
+    db: Database, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was cleaning, quarantined, cleaning, quarantined, once a minute for ever; and in between nobody read why."""
+    monkeypatch.setattr(db, "outlets", Outlets(webhook=True))
+    lease = create_lease(db, ALICE, profile_name="card")
+    host.obey()
+    release_lease(db, ALICE, lease.uuid)
+    for _ in range(3):
+        says(db, host, Outcome.CLEANING)
+        says(db, host, Outcome.QUARANTINED, "reset-failed")
+        says(db, host, Outcome.CLEANING)
+        found = get_lease(db, ALICE, lease.uuid)
+        assert (found.state, found.reasons) == (LeaseState.QUARANTINED, ("reset-failed",))
+    assert actions(db, lease.uuid)[-3:] == ["lease.release", "unit.cleaning", "unit.quarantined"]
+    told = [one.type for one in list_events(db, about=lease.uuid)]
+    assert (told.count("lease.cleaning"), told.count("lease.quarantined")) == (1, 1)
+    says(db, host, Outcome.ABSENT)
+    assert get_lease(db, ALICE, lease.uuid).state is LeaseState.RELEASED
 
 
 def test_a_forced_unit_has_another_uuid_when_it_is_lent_again(db: Database, host: Host) -> None:

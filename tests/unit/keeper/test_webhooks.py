@@ -11,15 +11,18 @@ from uuid import uuid4
 
 import pytest
 from sqlalchemy import update
-from tests.unit.engine.cloud import ALICE
+from tests.unit.engine.cloud import ADMIN, ALICE
 from tests.unit.keeper.conftest import Cloud
 from tests.unit.keeper.listener import CLOSE, DRIP, HANG, Answer, Listener, Request, listening
 
 from cantle.engine.arq import create_arqs
+from cantle.engine.device import list_devices, set_status
 from cantle.engine.lease import create_lease, release_lease
+from cantle.engine.renewal import renew_lease
 from cantle.keeper import expiry
 from cantle.keeper.courier import Courier
 from cantle.keeper.webhook import Target, WebhookReceiver, sign
+from cantle.model.device import DeviceStatus
 from cantle.model.event import Answer as Outcome
 from cantle.model.event import Channel, Event
 from cantle.store.tables import leases
@@ -51,13 +54,14 @@ def kinds(requests: list[Request]) -> list[str]:
 def test_a_lease_is_told_from_its_units_being_ready_to_their_being_back(cloud: Cloud) -> None:
     lease = create_lease(cloud.db, ALICE, profile_name="vgpu", workload="vm1")
     cloud.host.obey()
-    assert kinds(deliver(cloud)) == ["arq.bound", "lease.active"]
+    ready = ["lease.pending", "arq.bound", "lease.active"]
+    assert kinds(deliver(cloud)) == ready
     release_lease(cloud.db, ALICE, lease.uuid)
-    assert kinds(deliver(cloud)) == ["arq.bound", "lease.active"], "released means that the units are back"
+    assert kinds(deliver(cloud)) == [*ready, "lease.releasing"], "released means that the units are back"
     cloud.host.obey()
     told = deliver(cloud)
-    assert kinds(told) == ["arq.bound", "lease.active", "lease.released"]
-    assert told[1].json["data"] == {
+    assert kinds(told) == [*ready, "lease.releasing", "lease.released"]
+    assert told[2].json["data"] == {
         "uuid": lease.uuid,
         "state": "active",
         "profile_name": "vgpu",
@@ -70,7 +74,7 @@ def test_a_lease_is_told_from_its_units_being_ready_to_their_being_back(cloud: C
         "reason_code": None,
         "reason": None,
     }
-    assert dt.datetime.fromisoformat(told[1].json["timestamp"]).tzinfo is not None
+    assert dt.datetime.fromisoformat(told[2].json["timestamp"]).tzinfo is not None
 
 
 def test_a_lease_whose_unit_fails_is_told_with_the_reason(cloud: Cloud) -> None:
@@ -78,32 +82,59 @@ def test_a_lease_whose_unit_fails_is_told_with_the_reason(cloud: Cloud) -> None:
     cloud.host.refusing["*"] = "mdev-no-space"
     cloud.host.obey()
     told = deliver(cloud)
-    assert kinds(told) == ["arq.failed", "lease.failed"]
-    assert {request.json["data"]["reason_code"] for request in told} == {"mdev-no-space"}
+    assert kinds(told) == ["lease.pending", "arq.failed", "lease.failed"]
+    assert {request.json["data"]["reason_code"] for request in told[1:]} == {"mdev-no-space"}
 
 
 def test_a_lease_that_expires_is_told_before_and_when_its_time_is_over_and_when_its_units_are_back(
     cloud: Cloud,
 ) -> None:
     tomorrow = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
-    create_lease(cloud.db, ALICE, profile_name="vgpu", expires_at=tomorrow)
+    lease = create_lease(cloud.db, ALICE, profile_name="vgpu", expires_at=tomorrow)
     cloud.host.obey()
+    renew_lease(cloud.db, ALICE, lease.uuid, tomorrow + dt.timedelta(days=1))
     with cloud.db.write() as connection:
         connection.execute(update(leases).values(expires_at=database_now(-1)))
     expiry.sweep(cloud.db)
     told = deliver(cloud)
-    assert kinds(told) == ["arq.bound", "lease.active", "lease.expiring", "lease.expired"]
-    assert [one.json["data"]["state"] for one in told[-2:]] == ["active", "releasing"]
-    assert told[-2].json["data"]["on_expiry"] == "detach"
+    assert kinds(told)[1:] == [
+        *("arq.bound", "lease.active", "lease.renewed"),
+        *("lease.expiring", "lease.expired", "lease.releasing"),
+    ]
+    assert [one.json["data"]["state"] for one in told[-3:]] == ["active", "active", "releasing"]
+    assert told[-3].json["data"]["on_expiry"] == "detach"
     cloud.host.obey()
     assert kinds(deliver(cloud))[-1] == "lease.released"
+
+
+def test_that_a_lease_without_units_is_over_is_told_before_its_release(cloud: Cloud) -> None:
+    tomorrow = dt.datetime.now(dt.UTC) + dt.timedelta(days=1)
+    create_lease(cloud.db, ALICE, profile_name="vgpu", expires_at=tomorrow)
+    cloud.host.refusing["*"] = "mdev-no-space"
+    cloud.host.obey()
+    cloud.host.refusing.clear()
+    cloud.host.obey()
+    with cloud.db.write() as connection:
+        connection.execute(update(leases).values(expires_at=database_now(-1)))
+    expiry.sweep(cloud.db)
+    assert kinds(deliver(cloud))[-3:] == ["lease.expiring", "lease.expired", "lease.released"]
+
+
+def test_what_operators_want_of_a_device_is_told(cloud: Cloud) -> None:
+    (device,) = list_devices(cloud.db)
+    set_status(cloud.db, ADMIN, device.uuid, DeviceStatus.MAINTAINING)
+    set_status(cloud.db, ADMIN, device.uuid, DeviceStatus.MAINTAINING)
+    told = deliver(cloud)
+    assert kinds(told) == ["device.status"], "again is no news"
+    its = {"uuid": device.uuid, "hostname": "compute-1", "address": device.address, "model": device.model}
+    assert told[0].json["data"] == {**its, "status": "maintaining", "was": "enabled"}
 
 
 def test_a_long_reason_is_cut(cloud: Cloud) -> None:
     create_lease(cloud.db, ALICE, profile_name="vgpu")
     cloud.host.refusing["*"] = "x" * 5000
     cloud.host.obey()
-    (failed, _lease) = deliver(cloud)
+    (_pending, failed, _lease) = deliver(cloud)
     assert len(failed.json["data"]["reason"]) == 1000
 
 

@@ -1,0 +1,76 @@
+"""On what terms something is lent: to whom, what, and until when."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+from cantle.engine.choice import Asked
+from cantle.engine.clock import is_in_calendar, now
+from cantle.errors import BadRequest, Conflict
+from cantle.model.attachment import Attachment, GuestKind
+from cantle.model.identity import Identity
+from cantle.model.lease import OnExpiry
+from cantle.model.profile import MAX_UNITS
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What every row of a new lease shares."""
+
+    who: Identity
+    asked: Asked
+    workload: str
+    expires_at: dt.datetime | None
+    on_expiry: OnExpiry
+    moment: dt.datetime
+    attachment: Attachment | None = None
+
+
+def check_size(count: int, workload: str) -> None:
+    """Refuse what is asked for too often, or in too many words.
+
+    :raises BadRequest: ``bad-lease``.
+    """
+    if not 1 <= count <= MAX_UNITS:
+        raise BadRequest("bad-lease", f"count is {count}; give a number from 1 to {MAX_UNITS}.")
+    if len(workload) > 255:
+        raise BadRequest("bad-lease", f"workload is {len(workload)} characters long; at most 255 are kept.")
+
+
+def check_end(expires_at: dt.datetime | None) -> None:
+    """Refuse an end that is no time in the future.
+
+    :raises BadRequest: ``bad-lease``.
+    """
+    if expires_at is None:
+        return
+    if expires_at.tzinfo is None:
+        raise BadRequest(
+            "bad-lease", f"expires_at is {expires_at.isoformat()}, which names no time zone; add Z or an offset."
+        )
+    if not is_in_calendar(expires_at):
+        raise BadRequest(
+            "bad-lease", f"expires_at is {expires_at.isoformat()}, which is no year from 1 to 9999 in UTC."
+        )
+    if expires_at <= now():
+        raise BadRequest("bad-lease", f"expires_at is {expires_at.isoformat()}, which is over already.")
+
+
+def check_stoppable(what: str, kind: str | None) -> None:
+    """Make sure that there is a guest that could be stopped at a lease's end.
+
+    :param kind: of the guest that the lease goes into by itself; None: into none.
+    :raises Conflict: ``no-attachment``, ``guest-not-stopped``.
+    """
+    if kind is None:
+        raise Conflict(
+            "no-attachment",
+            f"{what} is attached to no guest by Cantle, so none can be stopped at its end: say notify or detach, or attach it.",
+        )
+    if kind == GuestKind.CDI:
+        raise Conflict(
+            "guest-not-stopped",
+            f"{what} goes into whatever container is started with its name, so Cantle would not know which one to stop at its end: say "
+            "notify or detach.",
+        )
