@@ -72,9 +72,9 @@ class World:
         for lease in answer["leases"]:
             self.wait_for(lease, "released")
 
-    def wait_for(self, lease: dict[str, Any], state: str) -> dict[str, Any]:
-        """The lease once it is in this state."""
-        sysfs.until(lambda: self.lease(lease)["state"] == state, f"lease {lease['uuid']} is {state}")
+    def wait_for(self, lease: dict[str, Any], state: str, seconds: float = 60.0) -> dict[str, Any]:
+        """The lease once it is in this state. Fails when it is not within ``seconds``."""
+        sysfs.until(lambda: self.lease(lease)["state"] == state, f"lease {lease['uuid']} is {state}", seconds)
         return self.lease(lease)
 
 
