@@ -9,7 +9,8 @@ import msgspec
 
 from cantle.drivers import loader
 from cantle.drivers.driver import Driver, HostView, Known
-from cantle.kernel import holders, mdev, numa, pci, vfio
+from cantle.drivers.label import INTERFACES
+from cantle.kernel import holders, mdev, netdev, numa, pci, vfio
 from cantle.kernel.pci_ids import PciIds
 from cantle.kernel.root import Root
 from cantle.model.attach_handle import AttachType
@@ -42,8 +43,11 @@ def look(
     parents, mdevs = mdev.parents(root), mdev.devices(root)
     held = _held(root, functions, ours)
     sockets, unread = numa.sockets(root)
+    interfaces = netdev.functions(root, enabled.labelling.whitelist.devnames)
     view = HostView(
-        hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {}, held, left, sockets
+        *(hostname, root, enabled, functions, parents, mdevs, ours, names, wishes or {}, known or {}, held, left),
+        sockets=sockets,
+        interfaces=interfaces,
     )
     told = [Problem(*problem) for problem in (*problems, *unread)]
     return view, told + list(_absent(view))
@@ -78,7 +82,8 @@ def _known(before: Known | None, device: DeviceReport) -> Known:
     offered = next((one.resource_class for one in device.deployables), None)
     if offered is None and before is not None and before.hardware == hardware:
         offered = before.resource_class
-    return Known(hardware, device.capabilities, device.mdev_types, offered or "")
+    interfaces = tuple(device.vendor_board_info.get(INTERFACES, "").split())
+    return Known(hardware, device.capabilities, device.mdev_types, offered or "", interfaces)
 
 
 def adopted(view: HostView, before: Iterable[str], devices: Iterable[DeviceReport]) -> tuple[str, ...]:

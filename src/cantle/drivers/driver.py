@@ -28,12 +28,14 @@ class Known:
     :param capabilities: the modes it could be in.
     :param mdev_types: as in :class:`cantle.wire.inventory.DeviceReport`.
     :param resource_class: of what it offered last; "" for nothing.
+    :param interfaces: its network interfaces by which a whitelist has named it: they are gone while it is on vfio-pci.
     """
 
     hardware: str
     capabilities: tuple[str, ...] = ()
     mdev_types: dict[str, dict[str, str]] = field(default_factory=dict)
     resource_class: str = ""
+    interfaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class HostView:
     :param left: units that were lent, that no lease has any more and that somebody may still hold: their names are not given to others.
     :param held: cards on vfio-pci that are not lent and that somebody has all the same, by address: who, in words.
     :param sockets: of the host, by memory node, as `cantle.kernel.numa.sockets` tells them.
+    :param interfaces: of those that the whitelist names, the addresses of their PCI functions, by name.
     """
 
     hostname: str
@@ -65,6 +68,7 @@ class HostView:
     held: Mapping[str, str] = field(default_factory=dict)
     left: Sequence[WantedHandle] = ()
     sockets: Mapping[int, int | None] = field(default_factory=dict)
+    interfaces: Mapping[str, str] = field(default_factory=dict)
 
     def known_of(self, address: str, hardware: str) -> Known:
         """What is remembered of this very card; of another one, nothing."""

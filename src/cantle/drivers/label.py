@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 import msgspec
 
+from cantle.drivers.driver import HostView
 from cantle.errors import BadRequest
+from cantle.kernel.vfio import VFIO_PCI
 from cantle.model.attach_handle import AttachType
 from cantle.model.device_spec import Candidate, DeviceSpec
 from cantle.model.kind import class_name, trait_name
-from cantle.model.label import Labelling
 from cantle.model.pci import PciAddress, PciFunction
 from cantle.model.request import words
 from cantle.wire.inventory import DeployableReport, DeviceReport
@@ -18,19 +17,23 @@ from cantle.wire.inventory import DeployableReport, DeviceReport
 #: For a device that is no PCI function: no pattern of an address but "any" matches it, and none should.
 _NOWHERE = PciAddress(0, 0, 0, 0)
 
+#: Under this name a report has the network interfaces by which the whitelist names a card, in ``vendor_board_info``, with blanks between.
+INTERFACES = "interfaces"
+
 WITHHELD = "no [pci] device_spec matches it, so it is not given to guests"
 
 
-def labelled(
-    labelling: Labelling, hostname: str, functions: Sequence[PciFunction], device: DeviceReport
-) -> DeviceReport:
+def labelled(host: HostView, device: DeviceReport) -> DeviceReport:
     """A device's report with its labels; configuration goes before what its driver says. One that is given to guests as it is, and that a
     whitelist does not name, offers nothing.
-
-    :param functions: the host's PCI functions, for the physical function of a virtual one.
     """
-    candidate = _candidate(device, {str(one.address): one for one in functions})
-    labels = device.labels | labelling.of(hostname, device.model, candidate)
+    labelling = host.enabled.labelling
+    function = next((one for one in host.functions if str(one.address) == device.address), None)
+    candidate = _candidate(host, device, function)
+    if candidate.devnames:
+        told = {**device.vendor_board_info, INTERFACES: " ".join(candidate.devnames)}
+        device = msgspec.structs.replace(device, vendor_board_info=told)
+    labels = device.labels | labelling.of(host.hostname, device.model, candidate)
     whole = any(handle.attach_type is AttachType.PCI for one in device.deployables for handle in one.handles)
     if labelling.whitelist.specs and whole:
         spec = labelling.whitelist.of(candidate)
@@ -42,13 +45,17 @@ def labelled(
     return msgspec.structs.replace(device, labels=labels)
 
 
-def _candidate(device: DeviceReport, functions: Mapping[str, PciFunction]) -> Candidate:
+def _candidate(host: HostView, device: DeviceReport, function: PciFunction | None) -> Candidate:
     try:
         address = PciAddress.parse(device.address)
     except BadRequest:
         return Candidate(device.vendor_id, device.product_id, _NOWHERE)
-    function = functions.get(device.address)
-    return Candidate(device.vendor_id, device.product_id, address, function.physfn if function is not None else None)
+    parent = function.physfn if function is not None else None
+    names = dict.fromkeys(name for name, owner in host.interfaces.items() if owner in (str(address), str(parent)))
+    if function is not None and function.driver == VFIO_PCI:  # its interface is gone: what it was called is remembered
+        known = host.known_of(device.address, f"{function.vendor_id}:{function.device_id}").interfaces
+        names |= dict.fromkeys(name for name in known if name not in host.interfaces)
+    return Candidate(device.vendor_id, device.product_id, address, parent, tuple(names))
 
 
 def _tagged(spec: DeviceSpec, one: DeployableReport) -> DeployableReport:

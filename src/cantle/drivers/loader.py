@@ -43,7 +43,7 @@ def discover(drivers: Sequence[Driver], host: HostView) -> tuple[list[DeviceRepo
             _log.warning("driver %s failed", driver.name, exc_info=True)
             problems.append(_problem(driver.name, "driver-failed", "it could not look for its devices", error))
             continue
-        for device in (labelled(host.enabled.labelling, host.hostname, host.functions, one) for one in devices):
+        for device in (labelled(host, one) for one in devices):
             if device.address in found:
                 message = f"{device.address} is reported by the driver {owner[device.address]} already; that one counts"
                 problems.append(Problem(driver.name, "device-reported-twice", message))

@@ -29,7 +29,8 @@ _BOOLEAN_TAGS = ("managed", "live_migratable", "one_time_use")
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What a whitelist looks at of a device. ``parent`` is the physical function a virtual one belongs to."""
+    """What a whitelist looks at of a device. ``parent`` is the physical function a virtual one belongs to; ``devnames`` are the network
+    interfaces of the device, and of its parent."""
 
     vendor_id: str
     product_id: str
@@ -82,6 +83,11 @@ class Whitelist:
     def of(self, device: Candidate) -> DeviceSpec | None:
         """The first entry that matches; None: it is not given to guests."""
         return next((spec for spec in self.specs if spec.matches(device)), None)
+
+    @property
+    def devnames(self) -> tuple[str, ...]:
+        """The network interfaces by which entries name devices."""
+        return tuple(dict.fromkeys(spec.devname for spec in self.specs if spec.devname is not None))
 
 
 def parse(entries: Sequence[Entry], *, prefix_match: bool = False, report_in_placement: bool = False) -> Whitelist:
