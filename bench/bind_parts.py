@@ -105,7 +105,7 @@ def _obey_for_ever(client: Client, start: str) -> None:
         try:
             if done:
                 client.results(Results(start, work.generation, tuple(done)))
-            work = client.work(work.generation, _WAIT)
+            work = client.later_work(work.generation, _WAIT) or work
         except Unavailable:
             return  # the server was stopped: the measurement is over
 

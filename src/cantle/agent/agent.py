@@ -19,6 +19,7 @@ from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
 from cantle.agent.local import Local
 from cantle.agent.passes import Restored
+from cantle.agent.reports import Reports
 from cantle.agent.starting import Starting
 from cantle.agent.upkeep import Upkeep
 from cantle.errors import CantleError, Conflict, Unavailable
@@ -38,6 +39,8 @@ SETTLING = 60.0
 _AGAIN = 1.0
 #: Seconds from a change of our own to the look at it.
 _AFTER_WORK = 1.0
+#: An answer that says nothing new and comes sooner than after so many seconds was none of waiting.
+_AT_ONCE = 1.0
 #: Seconds after which it is worth a word that the server was away, and for how long that is said.
 _LONG_AWAY = 300.0
 _SAID_FOR = 3600.0
@@ -87,6 +90,7 @@ class Agent:
         self._rescan = rescan
         self._clock = clock
         self._client = Client(server_url, hostname, token, tls)
+        self._reports = Reports(self._client.report, clock)
         self._upkeep = Upkeep(
             hostname=hostname,
             root=root,
@@ -187,6 +191,7 @@ class Agent:
         """After a failed round: whatever it was about is done again from the beginning."""
         if self._stop.is_set() or error.code == "wait-interrupted":
             return
+        self._reports.doubt()
         if error.code in _UNKNOWN:
             self._look_at = 0.0
         if isinstance(error, Unavailable):
@@ -219,7 +224,7 @@ class Agent:
             self._upkeep.look_at_everything()
         if changed or self._clock() >= self._look_at:
             report = self._upkeep.look()
-            self._client.report(report)
+            self._reports.tell(report)
             self._look_at = self._next_look(report)
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
         if changed:
@@ -237,7 +242,13 @@ class Agent:
             return self._client.work()
         if self._untold:
             return None
-        return self._client.work(self._heard, max(0.0, due - self._clock()))
+        asked_at = self._clock()
+        work = self._client.later_work(self._heard, max(0.0, due - asked_at))
+        if work is None and self._clock() < min(asked_at + _AT_ONCE, due):
+            # Somebody waits in our place: let the server decide at once who speaks for this host.
+            self._reports.doubt()
+            self._look_soon(0.0)
+        return work
 
     def _next_look(self, report: InventoryReport) -> float:
         now = self._clock()
@@ -252,6 +263,7 @@ class Agent:
     def _take_up(self, work: Work) -> None:
         """Do what is wanted now; of a host that is frozen, say that it is not done."""
         known = self._upkeep.work
+        self._reports.doubt()
         frozen = self._upkeep.follow(work)
         self._note()
         self._told.clear()
@@ -292,6 +304,7 @@ class Agent:
         self._untold = [result for result in results if self._told.get(result.uuid) != result]
         if self._untold and self._heard is not None:
             self._upkeep.hand_over(results)
+            self._reports.doubt()
             self._client.results(Results(self._upkeep.start, self._heard, tuple(self._untold)))
             self._told.update((result.uuid, result) for result in self._untold)
             self._untold = []

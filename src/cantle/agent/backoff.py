@@ -19,10 +19,11 @@ class Backoff:
         self._ceiling = first
 
     def next(self, at_least: float = 0.0) -> float:
-        """Seconds to wait now: between half of the ceiling and all of it, and never less than what the server asked for."""
+        """Seconds to wait now: between half of the ceiling and all of it; never less than what the server asked for, and up to a second
+        more, since it counts in whole ones."""
         seconds = self._ceiling * (0.5 + self._spread() / 2)
         self._ceiling = min(self._longest, self._ceiling * 2)
-        return max(seconds, at_least)
+        return max(seconds, at_least + self._spread() if at_least else 0.0)
 
     def reset(self) -> None:
         """It answered."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import http
 import http.client
 import logging
 import socket
 import ssl
 import threading
+from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -39,6 +41,31 @@ Answer = TypeVar("Answer")
 
 class _Interrupted(ConnectionError):
     """A call that waited was ended by ourselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """One call.
+
+    :param seconds: for which it may wait for its answer; 0: it does not wait, and is not interrupted.
+    :param known: the generation of what one has already; the same again is answered without a body.
+    """
+
+    method: str
+    path: str
+    body: object = None
+    seconds: float = 0
+    known: int | None = None
+
+    @property
+    def data(self) -> bytes | None:
+        """The body as it is sent."""
+        return None if self.body is None else msgspec.json.encode(self.body)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Its own."""
+        return {} if self.known is None else {"If-None-Match": f'"{self.known}"'}
 
 
 class _Fault(msgspec.Struct):
@@ -84,16 +111,25 @@ class Client:
 
     def report(self, report: InventoryReport) -> InventoryAnswer:
         """``PUT inventory``."""
-        return self._call("PUT", "inventory", report, InventoryAnswer)
+        return self._answer(_Request("PUT", "inventory", report), InventoryAnswer)
 
-    def work(self, generation: int | None = None, seconds: float = 0) -> Work:
-        """``GET work``: as soon as its generation is another than this one, at the latest after so many seconds."""
-        query = "" if generation is None else f"?generation={generation}&wait={seconds:.1f}"
-        return self._call("GET", f"work{query}", None, Work, seconds)
+    def work(self) -> Work:
+        """``GET work``: the desired state as it is."""
+        return self._answer(_Request("GET", "work"), Work)
+
+    def later_work(self, generation: int, seconds: float) -> Work | None:
+        """``GET work``: as soon as its generation is another than this one, at the latest after so many seconds; None if it is still this
+        one then."""
+        asked = _Request("GET", f"work?generation={generation}&wait={seconds:.1f}", seconds=seconds, known=generation)
+        status, text = self._call(asked)
+        if status == http.HTTPStatus.NOT_MODIFIED:
+            return None
+        work = self._decoded(asked, text, Work)
+        return None if work.generation == generation else work  # an older server says it all once more
 
     def results(self, results: Results) -> None:
         """``POST results``."""
-        self._call("POST", "results", results, None)
+        self._call(_Request("POST", "results", results))
 
     def interrupt(self) -> None:
         """End the call that waits or, if none does, the next one that would: it raises ``wait-interrupted``. Other calls go on."""
@@ -112,10 +148,21 @@ class Client:
         """Give the connection back; the next call makes a new one."""
         self._connection.close()
 
-    def _call(self, method: str, path: str, body: object, kind: type[Answer] | None, seconds: float = 0) -> Answer:
-        data = None if body is None else msgspec.json.encode(body)
+    def _answer(self, request: _Request, kind: type[Answer]) -> Answer:
+        return self._decoded(request, self._call(request)[1], kind)
+
+    def _decoded(self, request: _Request, text: bytes, kind: type[Answer]) -> Answer:
         try:
-            answer = self._kept(method, path, data, seconds)
+            return msgspec.json.decode(text, type=kind)
+        except msgspec.DecodeError as error:
+            asked = f"{request.method} {request.path}"
+            message = f"{self._url} answered {asked} with something else than a {kind.__name__}: {error}"
+            raise Unavailable("server-answer-malformed", message) from error
+
+    def _call(self, request: _Request) -> tuple[int, bytes]:
+        """Status and body of an answer that is no refusal."""
+        try:
+            status, retry_after, text = self._kept(request)
         except _Interrupted as error:
             self._connection.close()
             raise Unavailable("wait-interrupted", str(error)) from error
@@ -124,47 +171,41 @@ class Client:
             raise Unavailable(
                 "server-away", f"no answer from {self._url}: {str(error) or type(error).__name__}"
             ) from error
-        status, retry_after, text = answer
         if status >= 400:
             raise refused(status, retry_after, text)
-        if kind is None:
-            return None  # type: ignore[return-value] # asked for by the one caller that wants nothing
-        try:
-            return msgspec.json.decode(text, type=kind)
-        except msgspec.DecodeError as error:
-            message = f"{self._url} answered {method} {path} with something else than a {kind.__name__}: {error}"
-            raise Unavailable("server-answer-malformed", message) from error
+        return status, text
 
-    def _kept(self, method: str, path: str, data: bytes | None, seconds: float) -> tuple[int, str | None, bytes]:
+    def _kept(self, request: _Request) -> tuple[int, str | None, bytes]:
         """One exchange on the kept connection; on a new one if the server has closed that meanwhile. All calls may be repeated."""
         kept = self._connection.sock is not None
         try:
-            return self._exchange(method, path, data, seconds)
+            return self._exchange(request)
         except _Interrupted:
             raise
         except (ConnectionError, http.client.RemoteDisconnected):
             self._connection.close()
             if not kept:
                 raise
-            return self._exchange(method, path, data, seconds)
+            return self._exchange(request)
 
-    def _exchange(self, method: str, path: str, data: bytes | None, seconds: float) -> tuple[int, str | None, bytes]:
+    def _exchange(self, request: _Request) -> tuple[int, str | None, bytes]:
         if self._connection.sock is None:
             self._connection.timeout = CONNECT
             self._connection.connect()
-        self._connection.sock.settimeout(seconds + ANSWER)
-        if seconds:
+        self._connection.sock.settimeout(request.seconds + ANSWER)
+        if request.seconds:
             self._begin_waiting(self._connection.sock)
         try:
-            self._connection.request(method, f"{self._base}/{path}", data, self._headers)
+            headers = self._headers | request.headers
+            self._connection.request(request.method, f"{self._base}/{request.path}", request.data, headers)
             response = self._connection.getresponse()
             text = response.read(_LARGEST + 1)
         except (OSError, http.client.HTTPException) as error:
-            if seconds and self._interrupted:
+            if request.seconds and self._interrupted:
                 raise _Interrupted("the call that waited was ended") from error
             raise
         finally:
-            if seconds:
+            if request.seconds:
                 self._end_waiting()
         if len(text) > _LARGEST:
             raise http.client.HTTPException(f"the answer has more than {_LARGEST} bytes")

@@ -23,6 +23,10 @@ T = TypeVar("T")
 Identify = Callable[[dict[str, Any]], Identity]
 
 
+class Unchanged:
+    """A handler's answer to one who has named what he has in ``If-None-Match``, and has it still: 304, without a body."""
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """What all requests of one application share."""

@@ -12,7 +12,7 @@ import falcon
 import msgspec
 
 from cantle.api import body, fault, links, microversion, query, request_id
-from cantle.api.call import Call, Site
+from cantle.api.call import Call, Site, Unchanged
 from cantle.api.identity import IDENTITY
 from cantle.api.route import Route
 from cantle.api.rules import PUBLIC
@@ -105,6 +105,8 @@ def _responder(route: Route, site: Site) -> Any:
         elif isinstance(answer, Stream):
             response.stream, response.content_type = answer, EVENT_STREAM
             response.set_headers(_UNBUFFERED)
+        elif isinstance(answer, Unchanged):
+            response.status = 304
         elif answer is not None:
             response.data = _encode(answer)
 

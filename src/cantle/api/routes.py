@@ -243,7 +243,7 @@ AGENTS = (
     Route("PUT", "/v1/hosts/{host}/inventory", "cantle:agent:report", inventory.accept,
           body=InventoryReport, answer=InventoryAnswer, from_agent=True, says="Report a host's inventory."),
     Route("GET", "/v1/hosts/{host}/work", "cantle:agent:work", work.show,
-          query=work.WorkQuery, answer=Work, says="Ask for a host's desired state, or wait for it to change."),
+          query=work.WorkQuery, answer=Work, conditional=True, says="Ask for a host's desired state, or wait for it to change."),
     Route("POST", "/v1/hosts/{host}/results", "cantle:agent:results", results.accept,
           body=Results, status=204, from_agent=True, says="Send back what became of the units."),
 )

@@ -52,7 +52,7 @@ def _accept(db: Database, hostname: str, report: InventoryReport) -> InventoryAn
     fence.check_protocol(report.protocol)
     known = _known(db, hostname, report)
     if known is not None:
-        heartbeat.heard(db, known.id, _skew(known, report))
+        heartbeat.reported(db, known, _skew(known, report))
         return InventoryAnswer(generation=known.generation, changed=False)
 
     def work(connection: Connection) -> tuple[int, InventoryAnswer]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from cantle.engine import heartbeat
 from cantle.engine.fence import frozen, is_ahead
-from cantle.engine.heartbeat import heard
 from cantle.errors import NotFound
 from cantle.model.attach_handle import AttachType
 from cantle.model.intent import Intent
@@ -37,7 +37,16 @@ def current_work(db: Database, hostname: str) -> Work:
 
 
 def wait_work(db: Database, hostname: str, generation: int, seconds: float) -> Work:
-    """The same as soon as its generation is another than the one given, at the latest after so many seconds. Counts as a sign of life.
+    """The same as soon as its generation is another than the one given, at the latest after so many seconds.
+
+    :raises NotFound: ``host-not-found``.
+    """
+    return await_work(db, hostname, generation, seconds) or current_work(db, hostname)
+
+
+def await_work(db: Database, hostname: str, generation: int, seconds: float) -> Work | None:
+    """The desired state of a host as soon as its generation is another than the one given; None when it was not within so many seconds,
+    when a later call for the host came, and when the process goes down. Counts as a sign of life.
 
     A host has one agent, which waits in one place: a later call ends an earlier one that still waits.
 
@@ -46,16 +55,20 @@ def wait_work(db: Database, hostname: str, generation: int, seconds: float) -> W
     patience = Patience(seconds)
     with db.wakeups.waiter(host_topic(hostname), alone=True) as waiter:
         row = _row(db, hostname)
-        heard(db, row.id)
-        if is_ahead(row, generation) and row.frozen_at is None:
-            db.run(lambda connection: host.change(connection, row.id, **frozen(row, generation)))
-        # Thousands wait here: as long as nothing changes, a look is one small statement.
-        while row.generation == generation and not (waiter.overtaken or db.wakeups.stopped):
-            waiter.wait(patience.left)
-            if patience.left == 0:
-                break
-            row = _row(db, hostname)
-        return current_work(db, hostname)
+        with heartbeat.heard(db, row) as batch:
+            if is_ahead(row, generation) and row.frozen_at is None:
+                db.run(lambda connection: host.change(connection, row.id, **frozen(row, generation)))
+            if row.generation != generation:
+                return current_work(db, hostname)
+            # Thousands wait here: as long as nobody rings, most of them do nothing at all.
+            while patience.left and not (waiter.overtaken or db.wakeups.stopped):
+                rung = waiter.wait(min(patience.left, batch.left))
+                wrote = batch.write_if_due()
+                if rung and (work := current_work(db, hostname)).generation != generation:
+                    return work
+                if not (rung or wrote) and patience.left and _row(db, hostname).generation != generation:
+                    return current_work(db, hostname)
+    return None
 
 
 def _row(db: Database, hostname: str) -> Record:

@@ -34,6 +34,9 @@ UP: ColumnElement[bool] = and_(hosts.c.last_seen.is_not(None), hosts.c.last_seen
 #: How long a warning is shown after it was last given.
 WARNING_LASTS_S = 900
 
+#: A sign of life that was written longer ago was not written just now.
+LATE_S = 30
+
 _CENTURY_S = 3.2e9
 
 _ALL = select(
@@ -88,6 +91,20 @@ _RAISE_NAMED = _RAISE.where(hosts.c.hostname == bindparam("named"))
 
 _SEEN = update(hosts).where(hosts.c.id == bindparam("host_id")).values(last_seen=database_now())
 _SEEN_WITH_SKEW = _SEEN.values(clock_skew_ms=bindparam("skew"))
+_OF_THESE = hosts.c.id.in_(bindparam("ids", expanding=True))
+_SEEN_ALL = update(hosts).values(last_seen=database_now())
+_SEEN_TOGETHER = Prepared(_SEEN_ALL.where(_OF_THESE), lists=("ids",))
+_SEEN_IF_FREE = Prepared(
+    _SEEN_ALL.where(
+        hosts.c.id.in_(
+            select(_wanted.c.id)
+            .where(_wanted.c.id.in_(bindparam("ids", expanding=True)))
+            .with_for_update(skip_locked=True)
+        )
+    ),
+    lists=("ids",),
+)
+_SEEN_LATE = Prepared(_SEEN_ALL.where(_OF_THESE, hosts.c.last_seen < database_now(-LATE_S)), lists=("ids",))
 
 
 def listed(
@@ -135,6 +152,18 @@ def seen(connection: Connection, host_id: int, skew: float | None = None) -> Non
         connection.execute(_SEEN, {"host_id": host_id})
     else:
         connection.execute(_SEEN_WITH_SKEW, {"host_id": host_id, "skew": milliseconds(skew)})
+
+
+def seen_if_free(connection: Connection, host_ids: Sequence[int]) -> int:
+    """The agents of these hosts have spoken lately; how many that is written of. Only PostgreSQL passes over those that somebody has locked
+    at this moment: a bind waits for none of the others."""
+    statement = _SEEN_IF_FREE if connection.dialect.name == "postgresql" else _SEEN_TOGETHER
+    return statement.change(connection, {"ids": host_ids})
+
+
+def seen_late(connection: Connection, host_ids: Sequence[int]) -> None:
+    """The same of those that were passed over: of these hosts, those of which nothing was written just now. It waits for them."""
+    _SEEN_LATE.change(connection, {"ids": host_ids})
 
 
 def milliseconds(seconds: float) -> int:

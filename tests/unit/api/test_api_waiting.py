@@ -15,7 +15,7 @@ from tests.stories.hosts import HOSTS, report, t4
 from tests.stories.world import World, fresh_database
 
 from cantle.api.agents import inventory
-from cantle.api.parking import RETRY_AFTER, Parking, retry_after
+from cantle.api.parking import BACK_WITHIN_S, RETRY_AFTER, Parking, retry_after, spread
 from cantle.api.settings import Settings
 
 
@@ -100,7 +100,7 @@ def test_when_all_places_are_taken_the_next_is_sent_away_and_a_place_that_is_lef
     second = threads.submit(work, world, other, host="h2")
     until(lambda: parked(world) == 1)
     world.db.wakeups.stop()
-    assert second.result(20).status_code == 200
+    assert second.result(20).status_code == 503
 
 
 def test_an_agent_that_comes_again_needs_no_second_place_and_ends_its_earlier_call(
@@ -117,12 +117,35 @@ def test_an_agent_that_comes_again_needs_no_second_place_and_ends_its_earlier_ca
     assert later.result(20).json["generation"] > now
 
 
-def test_a_server_that_stops_answers_all_who_wait(world: World, threads: ThreadPoolExecutor) -> None:
+def test_a_server_that_stops_answers_all_who_wait_and_spreads_their_return(
+    world: World, threads: ThreadPoolExecutor
+) -> None:
     now = work(world, 0, wait=0).json["generation"]
     waiting = threads.submit(work, world, now)
     until(lambda: parked(world) == 1)
     world.db.wakeups.stop()
-    assert waiting.result(20).json["generation"] == now
+    answer = waiting.result(20)
+    assert (answer.status_code, answer.headers["x-cantle-error-code"]) == (503, "server-stopping")
+    assert answer.headers["retry-after"] == "0", "there is one of them"
+
+
+def test_the_more_were_waiting_the_longer_they_are_told_to_stay_away() -> None:
+    assert {spread(99) for _ in range(200)} == {0}
+    assert {spread(299) for _ in range(200)} == {0, 1, 2}
+    assert max(spread(1_000_000) for _ in range(200)) <= BACK_WITHIN_S
+
+
+def test_an_agent_that_says_what_it_has_is_answered_without_a_body_when_that_is_still_so(world: World) -> None:
+    first = work(world, 0, wait=0)
+    tag = first.headers["etag"]
+    path = f"/v1/hosts/h1/work?generation={first.json['generation']}&wait=0.01"
+    for headers, status in (({"If-None-Match": tag}, 304), ({"If-None-Match": '"0"'}, 200), ({}, 200)):
+        answer = world.call("GET", path, agent=True, headers=headers)
+        assert answer.status_code == status
+        assert (answer.json == first.json) if status == 200 else (answer.text == "")
+    lease(world)
+    answer = world.call("GET", path, agent=True, headers={"If-None-Match": tag})
+    assert (answer.status_code, len(answer.json["wanted"])) == (200, 1)
 
 
 def test_a_place_is_given_back_whatever_happens() -> None:

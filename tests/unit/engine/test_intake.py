@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from sqlalchemy import update
 from tests.unit.engine.cloud import (
     ADMIN,
     T4_2B,
@@ -20,12 +19,9 @@ from cantle.engine.deployable import list_deployables
 from cantle.engine.device import get_device, list_devices, set_status
 from cantle.engine.host import list_hosts
 from cantle.engine.intake import accept_report
-from cantle.engine.work import wait_work
 from cantle.errors import Conflict
 from cantle.model.device import DeviceStatus, Health, Mode
 from cantle.store.database import Database
-from cantle.store.tables import hosts
-from cantle.store.types import database_now
 from cantle.wire.inventory import HandleReport, Problem
 
 
@@ -73,24 +69,6 @@ def test_a_known_digest_writes_nothing_and_is_answered_with_the_generation(db: D
     assert (again.generation, again.changed) == (first.generation, False)
     assert len(sent) == 1
     assert sent[0].lstrip().startswith("SELECT")
-
-
-def test_a_sign_of_life_is_written_once_a_minute_at_most(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = Host(db)
-    host.report(t4())
-    rewind(db, 400)
-    assert not list_hosts(db)[0].up
-    host.report()
-    assert not list_hosts(db)[0].up, "within the minute nothing is written"
-    monkeypatch.setattr("cantle.engine.heartbeat.EVERY_S", 0.0)
-    wait_work(db, "compute-1", -1, 0)
-    assert list_hosts(db)[0].up, "asking for work is a sign of life too"
-
-
-def rewind(db: Database, seconds: float) -> None:
-    """Let so much time pass since every host was heard from."""
-    with db.write() as connection:
-        connection.execute(update(hosts).values(last_seen=database_now(-seconds)))
 
 
 def test_a_device_that_is_not_named_is_missing_and_nothing_of_it_is_deleted(db: Database) -> None:
