@@ -117,7 +117,7 @@ def get_arq(db: Database, who: Identity, uuid: str) -> Arq:
     :raises NotFound: ``arq-not-found``.
     """
     wanted = uuids.checked(uuid, "accelerator request uuid")
-    with db.read() as connection:
+    with db.look() as connection:
         found = store.by_uuid(connection, wanted)
     if found is None or not sees(who, found.project_id, found.instance_uuid):
         raise _missing([uuid])

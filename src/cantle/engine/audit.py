@@ -14,7 +14,8 @@ from cantle.model.audit import Record, Thing
 from cantle.model.identity import Identity
 from cantle.model.page import Page
 from cantle.store import audit as store
-from cantle.store.database import AUDIT_TOPIC, Database, wake
+from cantle.store.database import Database, wake
+from cantle.store.wakeups import AUDIT_TOPIC
 
 LOG = logging.getLogger("cantle.audit")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from cantle.model import uuids
 from cantle.model.audit import Record
 from cantle.store import audit as store
-from cantle.store.database import AUDIT_TOPIC, Database
-from cantle.store.wakeups import Patience
+from cantle.store.database import Database
+from cantle.store.wakeups import AUDIT_TOPIC, Patience
 
 #: A transaction takes no longer than so many seconds between its record and its commit, and no more records than this overtake it.
 REACH_S = 60.0

@@ -53,7 +53,7 @@ def authenticate(db: Database, text: str) -> Identity:
     """
     parsed = model.parse(text)
     uuid, secret = parsed or ("", "")
-    with db.read() as connection:
+    with db.look() as connection:
         row = store.find(connection, uuid)
     same = hmac.compare_digest(model.digest(secret), _NO_HASH if row is None else row.secret_hash)
     if row is None or parsed is None or not same or row.state != TokenState.VALID:

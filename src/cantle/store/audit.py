@@ -13,6 +13,7 @@ from cantle.model.audit import Record as AuditRecord
 from cantle.model.page import Page
 from cantle.store.audit_table import audit_records as table
 from cantle.store.paging import narrowed, window
+from cantle.store.prepared import Prepared
 from cantle.store.types import Record, database_now
 
 SORT_KEYS = {"created_at": table.c.created_at, "action": table.c.action, "uuid": table.c.uuid}
@@ -26,7 +27,15 @@ FILTERS = {
     )
 }
 
-_ADD = insert(table).values(created_at=database_now())
+_ADD = Prepared(
+    insert(table)
+    .inline()
+    .values(
+        created_at=database_now(),
+        **{column.key: bindparam(column.key) for column in table.c if column.key not in ("id", "created_at")},
+    )
+)
+_UNSAID = dict.fromkeys(column.key for column in table.c)
 
 #: Those that were written after a record, and those that a slower transaction may have written before it and committed after it.
 _AFTER = (
@@ -48,9 +57,9 @@ _LAST = select(func.coalesce(func.max(table.c.id), 0))
 
 
 def add(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
-    """Write records; all have the same columns. Uuid and time are made here."""
+    """Write records. Uuid and time are made here; what a row does not name is NULL."""
     if rows:
-        connection.execute(_ADD, [{"uuid": uuids.new(), **row} for row in rows])
+        _ADD.change(connection, *({**_UNSAID, "uuid": uuids.new(), **row} for row in rows))
 
 
 def listed(

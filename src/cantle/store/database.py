@@ -25,7 +25,7 @@ from cantle.store.faults import LookAgain, is_contention, translated, unusable_v
 from cantle.store.listening import Listening
 from cantle.store.polling import Polling
 from cantle.store.revision import HEAD
-from cantle.store.wakeups import Wakeups
+from cantle.store.wakeups import AUDIT_TOPIC, Wakeups
 
 T = TypeVar("T")
 
@@ -88,6 +88,16 @@ class Database:
             yield connection
 
     @contextmanager
+    def look(self) -> Iterator[Connection]:
+        """For one `Prepared` query, or several of which each may see a moment of its own: no transaction is begun or ended for them,
+        which is most of what a short query costs on a server. Any other statement begins one that writes nothing.
+
+        :raises Unavailable: as `read`.
+        """
+        with self._translating(), self._reader.connect() as connection:
+            yield connection
+
+    @contextmanager
     def write(self) -> Iterator[Connection]:
         """A transaction that is committed at the end of the block, or rolled back if the block raises. Use `run` where it may have to
         be done again.
@@ -99,8 +109,8 @@ class Database:
             connection.info[_WAKE] = topics
             connection.info[_OUTLETS] = self.outlets
             yield connection
-            if topics:
-                self._ears.tell(connection, topics)
+            if topics - {AUDIT_TOPIC}:
+                self._ears.tell(connection, topics - {AUDIT_TOPIC})
         self.wakeups.signal(topics)
 
     def run(self, work: Callable[[Connection], T]) -> T:
@@ -228,10 +238,6 @@ def outlets(connection: Connection) -> Outlets:
     found = connection.info[_OUTLETS]
     assert isinstance(found, Outlets)  # noqa: S101 - `Database.write` sets it
     return found
-
-
-#: Rung when something was written into the audit log.
-AUDIT_TOPIC = "audit"
 
 
 def host_topic(hostname: str) -> str:

@@ -11,6 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from cantle.errors import BadConfig
+from cantle.store.pool import check_kept
 
 #: The driver used for each kind, whatever the URL says before the colon.
 _DRIVERS = {
@@ -23,7 +24,8 @@ _DRIVERS = {
 #: Connections kept open, for reading and for writing each: as many as `cantle serve` serves requests at once. With fewer, a busy server
 #: opens and closes one for every other request, which costs PostgreSQL a process each time. The one used last is taken first: its
 #: caches are warm. On a server 8 more of each may be open for a moment: 40 of one process at most, and whoever finds none waits his turn.
-_KEPT: dict[str, Any] = {"pool_size": 12, "pool_use_lifo": True}
+#: `cantle.store.database` ends every transaction before it gives a connection back, so the pool sends no ROLLBACK after it.
+_KEPT: dict[str, Any] = {"pool_size": 12, "pool_use_lifo": True, "pool_reset_on_return": None}
 
 #: How long SQLite waits for another process that holds the file; in our own process a lock queues the writers.
 _BUSY_MS = 5000
@@ -54,18 +56,22 @@ def shown(url: URL) -> str:
 
 
 def reader(url: URL) -> Engine:
-    """An engine whose transactions see one moment of the database and cannot change it.
+    """An engine whose transactions see one moment of the database and cannot change it. A statement that is sent by the driver without a
+    transaction is one by itself: neither a beginning nor an end is sent for it.
 
     :raises BadConfig: ``database-driver-missing``.
     """
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, max_overflow=52, **_KEPT)
-        _prepare_sqlite(engine, begin="BEGIN", query_only=True)
+        _prepare_sqlite(engine, query_only=True)
+        _begin_by_driver(engine, "BEGIN")
         return engine
-    engine = _engine(url, isolation_level="REPEATABLE READ", **_arguments(url))
+    engine = _engine(url, isolation_level="AUTOCOMMIT", **_arguments(url))
     if url.get_backend_name() == "postgresql":
-        return engine.execution_options(postgresql_readonly=True)
-    event.listen(engine, "connect", _read_only_mysql)
+        _begin_by_driver(engine, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    else:
+        event.listen(engine, "connect", _read_only_mysql)
+        _begin_by_driver(engine, "START TRANSACTION READ ONLY")
     return engine
 
 
@@ -76,7 +82,8 @@ def writer(url: URL) -> Engine:
     """
     if url.get_backend_name() == "sqlite":
         engine = create_engine(url, pool_size=1, max_overflow=0)
-        _prepare_sqlite(engine, begin="BEGIN IMMEDIATE", query_only=False)
+        _prepare_sqlite(engine, query_only=False)
+        _begin_by_driver(engine, "BEGIN IMMEDIATE")
         return engine
     return _engine(url, isolation_level="READ COMMITTED", **_arguments(url))
 
@@ -84,7 +91,7 @@ def writer(url: URL) -> Engine:
 def _engine(url: URL, **options: Any) -> Engine:
     """:raises BadConfig: ``database-driver-missing``."""
     try:
-        return create_engine(url, **options)
+        engine = create_engine(url, **options)
     except ModuleNotFoundError as error:
         extra = "postgresql" if url.get_backend_name() == "postgresql" else "mysql"
         raise BadConfig(
@@ -92,10 +99,12 @@ def _engine(url: URL, **options: Any) -> Engine:
             f"{shown(url)} needs the Python module {error.name}, which is not installed. "
             f"Install Cantle with its extra: pip install 'cantle[{extra}]'.",
         ) from None
+    check_kept(engine)
+    return engine
 
 
 def _arguments(url: URL) -> dict[str, Any]:
-    common: dict[str, Any] = {"max_overflow": 8, "pool_pre_ping": True, **_KEPT}
+    common: dict[str, Any] = {"max_overflow": 8, **_KEPT}
     if url.get_backend_name() == "postgresql":
         return {**common, "connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
     return {**common, "connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}
@@ -103,11 +112,11 @@ def _arguments(url: URL) -> dict[str, Any]:
 
 def _read_only_mysql(connection: Any, _record: object) -> None:
     cursor = connection.cursor()
-    cursor.execute("SET SESSION TRANSACTION READ ONLY")
+    cursor.execute("SET SESSION TRANSACTION READ ONLY, ISOLATION LEVEL REPEATABLE READ")
     cursor.close()
 
 
-def _prepare_sqlite(engine: Engine, *, begin: str, query_only: bool) -> None:
+def _prepare_sqlite(engine: Engine, *, query_only: bool) -> None:
     """WAL, so that readers never wait; FULL, so that what was answered survives a power cut; the writer takes its lock at once,
     so that two of them queue instead of failing half-way."""
 
@@ -124,12 +133,28 @@ def _prepare_sqlite(engine: Engine, *, begin: str, query_only: bool) -> None:
 
     event.listen(engine, "connect", connect)
 
-    # By the driver itself, which costs a tenth: every transaction begins so.
+
+def _begin_by_driver(engine: Engine, begin: str) -> None:
+    """Every transaction begins so, by the driver itself: through SQLAlchemy it costs ten times as much."""
+
     def start(connection: Connection) -> None:
+        cursor = connection.connection.cursor()
         try:
-            connection.connection.execute(begin)
-        except sqlite3.Error as error:
-            raise DBAPIError.instance(begin, None, error, sqlite3.Error, dialect=engine.dialect) from error
+            cursor.execute(begin)
+        except engine.dialect.loaded_dbapi.Error as error:
+            broke = engine.dialect.is_disconnect(error, connection.connection, cursor)
+            if broke:
+                connection.invalidate(error)
+            raise DBAPIError.instance(
+                begin,
+                None,
+                error,
+                engine.dialect.loaded_dbapi.Error,
+                connection_invalidated=broke,
+                dialect=engine.dialect,
+            ) from error
+        finally:
+            cursor.close()
 
     event.listen(engine, "begin", start)
 

@@ -15,9 +15,10 @@ import threading
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, String, bindparam, func, select
 
 from cantle.model import uuids
+from cantle.store.prepared import Prepared
 from cantle.store.wakeups import Wakeups
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ LOG = logging.getLogger(__name__)
 CHANNEL = "cantle"
 #: PostgreSQL takes payloads of up to 8000 bytes.
 _LONGEST = 7000
-_NOTIFY = text(f"SELECT pg_notify('{CHANNEL}', :payload)")
+_NOTIFY = Prepared(select(func.pg_notify(CHANNEL, bindparam("payload", type_=String()))))
 #: Seconds between attempts to connect again, at most.
 _PAUSE_S = 2.0
 #: A network that drops idle connections in silence is noticed within about a minute.
@@ -58,7 +59,7 @@ class Listening:
     def tell(self, connection: Connection, topics: Iterable[str]) -> None:
         """NOTIFY, in as few messages as the topics fit in."""
         for payload in _packed(sorted(topics)):
-            connection.execute(_NOTIFY, {"payload": f"{self._sender} {payload}"})
+            _NOTIFY.all(connection, {"payload": f"{self._sender} {payload}"})
 
     def stop(self) -> None:
         """End the thread and close the connection."""

@@ -61,7 +61,7 @@ class _Plan:
 class Prepared:
     """A statement with named parameters, for connections of `Database.read` and `Database.write`.
 
-    Not for inserts of plain rows: SQLAlchemy does more there, for their defaults and for what they return.
+    An insert of plain rows is ``inline`` and names every column: SQLAlchemy's defaults are not filled in, nothing is returned.
 
     :param lists: names of the parameters that are lists, of ``IN``.
     """
@@ -96,7 +96,9 @@ class Prepared:
         return rows[0] if rows else None
 
     def change(self, connection: Connection, *rows: Mapping[str, Any]) -> int:
-        """Send it once with each of these sets of parameters, which have lists of the same lengths; how many rows were changed."""
+        """Send it once with each of these sets of parameters, which have lists of the same lengths; how many rows were changed. Only in
+        a transaction (not in `Database.look`)."""
+        assert connection.in_transaction()  # noqa: S101 - only those of `Database.write` are ended by a COMMIT
         if self._is_long(rows[0]):
             return sum(connection.execute(self._statement, dict(row)).rowcount for row in rows)
         cursor = self._send(connection, rows)

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Connection, and_, bindparam, case, insert,
 from cantle.model.page import Page
 from cantle.model.token import Role, Token, TokenState
 from cantle.store.paging import window
+from cantle.store.prepared import Prepared
 from cantle.store.token_table import tokens
 from cantle.store.types import Record, database_now
 
@@ -24,7 +25,7 @@ _STATE = case(
 ).label("state")
 _UNUSED_LATELY = or_(tokens.c.last_used_at.is_(None), tokens.c.last_used_at <= database_now(-USED_EVERY_S))
 
-_ONE = select(tokens, _STATE, _UNUSED_LATELY.label("unused_lately")).where(tokens.c.uuid == bindparam("of"))
+_ONE = Prepared(select(tokens, _STATE, _UNUSED_LATELY.label("unused_lately")).where(tokens.c.uuid == bindparam("of")))
 _LISTED = select(tokens, _STATE)
 _USED = update(tokens).where(tokens.c.id == bindparam("of"), _UNUSED_LATELY).values(last_used_at=database_now())
 _REVOKE = update(tokens).where(tokens.c.revoked_at.is_(None)).values(revoked_at=database_now())
@@ -38,7 +39,8 @@ _ANY_ADMIN = select(tokens.c.id).where(tokens.c.role == Role.ADMIN, _VALID).limi
 
 def find(connection: Connection, uuid: str) -> Record | None:
     """One token's row, with ``state`` and whether it is ``unused_lately``."""
-    return connection.execute(_ONE, {"of": uuid}).first()
+    found: Record | None = _ONE.first(connection, {"of": uuid})
+    return found
 
 
 def listed(connection: Connection, page: Page | None, *, every: bool) -> list[Token]:

@@ -20,6 +20,10 @@ COVERED_S = 5.0
 #: A hint that was lost costs a bind this long, still within its time.
 COVERED_HOSTS_S = 30.0
 
+#: Rung when something was written into the audit log. Other processes are not told: every unit that is lent would cost a statement and
+#: wake them all, for the few who follow the log. Those look every `Wakeups.look_again_s` seconds.
+AUDIT_TOPIC = "audit"
+
 #: What topics of hosts begin with (`cantle.store.database.host_topic`).
 _OF_HOSTS = "host/"
 
@@ -95,6 +99,8 @@ class Wakeups:
 
     def look_again(self, topic: str) -> float:
         """How long one who waits for this topic sleeps at most."""
+        if topic == AUDIT_TOPIC:
+            return self.look_again_s
         seconds = COVERED_S if topic.startswith(self.covered) else self.look_again_s
         return COVERED_HOSTS_S if seconds >= COVERED_S and topic.startswith(_OF_HOSTS) else seconds
 
