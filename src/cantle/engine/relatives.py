@@ -6,15 +6,26 @@ them away. What a report names then is held back here, so that there is no row t
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
+from sqlalchemy import Connection
 
 from cantle.model.attach_handle import AttachType
 from cantle.model.pci_state import PciFunctionState, PciState, repaired
 from cantle.model.problem import Problem
+from cantle.store import host, stock
+from cantle.store import relatives as store
+from cantle.store.database import Database
 from cantle.store.inventory import Standing
+from cantle.store.types import Record
 from cantle.wire.inventory import DeployableReport, DeviceReport
+
+#: Of a card and a part of it that are lent at once.
+TOGETHER = "pci-relatives-lent-together"
+
+_log = logging.getLogger(__name__)
 
 _HELD_BACK = frozenset({PciState.UNCLAIMABLE, PciState.UNAVAILABLE})
 
@@ -26,7 +37,9 @@ def hold_back(standing: Standing, devices: Sequence[DeviceReport]) -> tuple[list
     problems: list[Problem] = []
     for device in devices:
         row = standing.devices.get(device.address)
-        lent = () if row is None else _lent(standing, row.id)
+        lent = frozenset[str]() if row is None else _lent(standing, row.id)
+        if device.address in lent and len(lent) > 1:
+            problems.append(Problem(device.address, TOGETHER, _together(device.address, lent - {device.address})))
         keys = withheld(device.address, _pci_keys(device.deployables), lent)
         if keys:
             told = f"{len(keys)} units of {device.address} are held back: {', '.join(sorted(lent))} of the same card is lent."
@@ -36,6 +49,42 @@ def hold_back(standing: Standing, devices: Sequence[DeviceReport]) -> tuple[list
             )
         found.append(device)
     return found, problems
+
+
+def repair(db: Database) -> None:
+    """Mend what rows say that no report and no lease can have made: a unit that could be lent though a relative of it is lent is offered no
+    more, and of a card that is lent together with its virtual functions its host's next report tells. Nobody loses what he has. One
+    statement where nothing is wrong."""
+    with db.read() as connection:
+        if not store.beside_lent(connection):
+            return
+
+    def work(connection: Connection) -> list[Record]:
+        host.lock(connection, sorted({row.host_id for row in store.beside_lent(connection)}))
+        rows = list(store.beside_lent(connection))
+        store.hide(connection, {row.id for row in rows if not row.is_lent})
+        store.look_again(connection, {row.host_id for row in rows})
+        stock.refresh(connection, sorted({row.host_id for row in rows}))
+        return rows
+
+    for row in db.run(work):
+        if not row.is_lent:
+            _log.error(
+                "%s on %s could be lent though %s of the same card is: not offered now",
+                row.key,
+                row.hostname,
+                row.lent_key,
+            )
+        elif row.key == row.address:
+            _log.error("on %s: %s", row.hostname, _together(row.address, {row.lent_key}))
+
+
+def _together(address: str, functions: Iterable[str]) -> str:
+    named = ", ".join(sorted(functions))
+    return (
+        f"{address} is lent whole, and so is {named}, a part of it: somebody changed the database by hand. Whoever has it keeps it; "
+        "nothing of the card is lent again until all of it is back. Find out who really uses it (cantle who), and release the other lease."
+    )
 
 
 def withheld(address: str, reported: Iterable[str], lent: Collection[str]) -> frozenset[str]:

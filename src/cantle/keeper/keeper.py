@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 
-from cantle.engine import choice
+from cantle.engine import choice, relatives
 from cantle.errors import Unavailable
 from cantle.keeper import deadline, expiry, housekeeping
 from cantle.keeper.host_watch import HostWatch
@@ -85,5 +85,6 @@ class Keeper:
             choice.repair(self._db)
             self._count_due = time.monotonic() + COUNT_S
         if time.monotonic() >= self._housekeeping_due:
+            relatives.repair(self._db)
             housekeeping.sweep(self._db, self._ages)
             self._housekeeping_due = time.monotonic() + HOUSEKEEPING_S

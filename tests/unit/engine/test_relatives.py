@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+from uuid import uuid4
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import insert, select
 from tests.unit.engine.cloud import ALICE, Host, make_profile, whole
 
 from cantle.engine.capacity import list_capacity
 from cantle.engine.host import list_hosts
 from cantle.engine.lease import create_lease, get_lease, release_lease
-from cantle.engine.relatives import withheld
+from cantle.engine.relatives import repair, withheld
 from cantle.errors import NoCapacity
+from cantle.keeper.keeper import Keeper
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Mode
 from cantle.model.lease import LeaseState
 from cantle.store.database import Database
+from cantle.store.tables import attach_handles, claims
 from cantle.wire.inventory import DeviceReport, HandleReport
 
 CARD = "0000:3b:00.0"
@@ -83,6 +89,59 @@ def test_s4_7_a_card_is_free_only_when_all_its_virtual_functions_are(db: Databas
         host.obey()
         host.report()
     assert free(db) == 1
+
+
+def by_hand(db: Database, key: str, *, lent: bool) -> None:
+    """Write another unit of the card into the database, and a claim for it if it is lent: that of the lease there is."""
+    with db.write() as connection:
+        (row, *_) = connection.execute(select(attach_handles)).mappings()
+        values = {**row, "uuid": str(uuid4()), "key": key, "present": True}
+        del values["id"]
+        connection.execute(insert(attach_handles), values)
+        made = connection.scalar(select(attach_handles.c.id).where(attach_handles.c.key == key))
+        if lent:
+            (claim,) = connection.execute(select(claims)).mappings()
+            connection.execute(insert(claims), {**claim, "id": claim["id"] + 1, "attach_handle_id": made})
+
+
+def test_s4_7_rows_that_offer_a_card_beside_its_lent_function_are_mended_when_a_keeper_starts(
+    db: Database, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing of ours writes such; somebody has restored a table by itself."""
+    host.report(virtual())
+    lease = create_lease(db, ALICE, profile_name="pgpu")
+    host.obey()
+    repair(db)
+    assert not caplog.records, "nothing is wrong"
+    by_hand(db, CARD, lent=False)
+    assert free(db) == 2
+    Keeper(db, stop=threading.Event()).round()
+    assert free(db) == 1, "the other virtual function is no relative of the lent one"
+    assert "could be lent though" in caplog.text
+    caplog.clear()
+    repair(db)
+    assert not caplog.records, "once is enough"
+    host.report()
+    assert (free(db), get_lease(db, ALICE, lease.uuid).state) == (1, LeaseState.ACTIVE)
+
+
+def test_s4_7_a_card_that_is_lent_with_a_part_of_it_is_told_and_nothing_of_it_is_lent_until_all_is_back(
+    db: Database, host: Host, caplog: pytest.LogCaptureFixture
+) -> None:
+    lease = create_lease(db, ALICE, profile_name="pgpu")
+    host.obey()
+    by_hand(db, VFS[0], lent=True)
+    repair(db)
+    assert "is lent whole, and so is 0000:3b:10.0" in caplog.text
+    assert host.report().changed, "the report of before is looked at again"
+    assert "pci-relatives-lent-together" in [problem.code for problem in list_hosts(db)[0].problems]
+    assert get_lease(db, ALICE, lease.uuid).state is LeaseState.ACTIVE, "nobody loses what he has"
+    with pytest.raises(NoCapacity):
+        create_lease(db, ALICE, profile_name="pgpu")
+    release_lease(db, ALICE, lease.uuid)
+    host.obey()
+    host.report()
+    assert (free(db), list_hosts(db)[0].problems) == (1, ())
 
 
 @given(st.sets(st.sampled_from([CARD, *VFS])), st.sets(st.sampled_from([CARD, *VFS])))
