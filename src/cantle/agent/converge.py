@@ -169,16 +169,23 @@ def _make_ready(handle: WantedHandle, observed: Observed) -> Task:
     match handle.attach_type:
         case AttachType.MDEV:
             return _make_slice_ready(handle, observed)
-        case AttachType.PCI if entering.for_container(handle):
+        case AttachType.NODES | AttachType.PCI if entering.for_container(handle):
             return _stays(handle, observed)
+        case AttachType.NODES:
+            message = f"{entering.unit(handle)} can be given to containers alone: attach its lease to one"
+            return _refused(handle, Outcome.READY, "containers-only", message)
         case AttachType.PCI:
-            if handle.device in observed.bound:
-                return _there(handle, observed, handle.device)
-            sentence = f"give {handle.device} to {vfio.VFIO_PCI}"
-            args = {} if _may_be_held(handle, observed) else {FREE: "yes"}
-            return Task(handle, Outcome.READY, Step(LEND_WHOLE, handle.device, args, True, True, sentence))
+            return _lend_whole(handle, observed)
         case AttachType.TEST_PCI:
             return Task(handle, Outcome.READY)
+
+
+def _lend_whole(handle: WantedHandle, observed: Observed) -> Task:
+    if handle.device in observed.bound:
+        return _there(handle, observed, handle.device)
+    sentence = f"give {handle.device} to {vfio.VFIO_PCI}"
+    args = {} if _may_be_held(handle, observed) else {FREE: "yes"}
+    return Task(handle, Outcome.READY, Step(LEND_WHOLE, handle.device, args, True, True, sentence))
 
 
 def _make_slice_ready(handle: WantedHandle, observed: Observed) -> Task:
@@ -194,7 +201,8 @@ def _make_slice_ready(handle: WantedHandle, observed: Observed) -> Task:
 
 def _stays(handle: WantedHandle, observed: Observed) -> Task:
     """A card for a container stays on its driver."""
-    return Task(handle, Outcome.READY, None if _may_be_held(handle, observed) else entering.see_unused(handle.device))
+    unused = None if _may_be_held(handle, observed) else entering.see_unused(entering.unit(handle))
+    return Task(handle, Outcome.READY, unused)
 
 
 def _there(handle: WantedHandle, observed: Observed, what: str) -> Task:
@@ -213,6 +221,8 @@ def _take_back(handle: WantedHandle, observed: Observed, clean: str) -> Task:
     match handle.attach_type:
         case AttachType.MDEV:
             return _take_back_mdev(handle, observed)
+        case AttachType.NODES:
+            return Task(handle, Outcome.ABSENT, entering.see_unused(entering.unit(handle)))
         case AttachType.PCI if entering.for_container(handle):
             return Task(handle, Outcome.ABSENT, entering.see_unused(handle.device))
         case AttachType.PCI:

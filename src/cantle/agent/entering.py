@@ -94,7 +94,9 @@ def _args(guest: Guest) -> dict[str, str]:
 
 def unit(handle: WantedHandle) -> str:
     """By what the kernel's files, and guests' configurations, know it."""
-    return handle.uuid if handle.attach_type is AttachType.MDEV else handle.device
+    if handle.attach_type is AttachType.MDEV:
+        return handle.uuid
+    return entry.unit(handle.device, handle.attach_info)
 
 
 def _others(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> list[str]:

@@ -4,7 +4,8 @@ is one entry; a virtual machine has each unit by itself."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from cantle.attach import cdi, domain, lxc
@@ -17,11 +18,16 @@ from cantle.model.attachment import Attachment, GuestKind
 from cantle.model.intent import is_pci
 from cantle.model.pci import PciAddress
 
+#: Keys of ``attach_info`` that name a MIG slice.
+GPU_INSTANCE = "gpu_instance"
+COMPUTE_INSTANCE = "compute_instance"
+_SLICE = re.compile(r"([0-9a-f:.]+)/gi([0-9]{1,3})/ci([0-9]{1,3})")
+
 
 def nodes(root: Root, unit: str, others: Iterable[str] = ()) -> tuple[Node, ...]:
     """The device nodes of a unit, and of those others that have some now.
 
-    :param unit: a card's address, or a mediated device's uuid.
+    :param unit: a card's address, a MIG slice as :func:`unit` names it, or a mediated device's uuid.
     :raises CantleError: the unit has none; see :mod:`cantle.kernel.node`.
     """
     found = set(_of(root, unit))
@@ -82,7 +88,7 @@ def leave(root: Root, guest: Attachment, lease: str, unit: str, *, others: Seque
 
 
 def check_unused(root: Root, card: str) -> None:
-    """Refuse while a process of a container has a card open. A card that has no nodes now is used by none.
+    """Refuse while a process of a container has a card, or a MIG slice, open. One that has no nodes now is used by none.
 
     :raises Conflict: ``device-held``.
     """
@@ -93,7 +99,17 @@ def check_unused(root: Root, card: str) -> None:
     container.check_unused(root, its)
 
 
+def unit(card: str, info: Mapping[str, str]) -> str:
+    """A card, or the MIG slice of it that ``attach_info`` means, in a word: ``0000:af:00.0``, ``0000:af:00.0/gi1/ci0``."""
+    if GPU_INSTANCE not in info:
+        return card
+    return f"{card}/gi{info[GPU_INSTANCE]}/ci{info.get(COMPUTE_INSTANCE, '0')}"
+
+
 def _of(root: Root, unit: str) -> tuple[Node, ...]:
+    slice_ = _SLICE.fullmatch(unit)
+    if slice_ is not None:
+        return node.of_slice(root, PciAddress.parse(slice_[1]), int(slice_[2]), int(slice_[3]))
     return node.of_card(root, PciAddress.parse(unit)) if is_pci(unit) else node.of_mdev(root, unit)
 
 

@@ -8,11 +8,13 @@ import msgspec
 
 from cantle.drivers.driver import HostView
 from cantle.drivers.slices import deployable_report
-from cantle.kernel import serial
+from cantle.errors import CantleError
+from cantle.kernel import node, serial
 from cantle.kernel import unit as units
 from cantle.model import classify
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health, Mode
+from cantle.model.kind import CONTAINERS, GUESTS_LABEL
 from cantle.model.naming import device_traits
 from cantle.model.pci import ACCELERATOR, DISPLAY_3D, DISPLAY_OTHER, VGA, PciFunction
 from cantle.model.verdict import judge
@@ -103,6 +105,12 @@ def whole(
             host, function, Mode.UNASSIGNABLE, reason=reason, capabilities=capabilities, mdev_types=mdev_types
         )
     objections = units.objections(host.root, units.find(host.root, function.address))
+    lent = {handle.attach_type for handle in host.lent(address)}
+    if lent == {AttachType.NODES} or (_only_no_iommu(objections) and not lent and not function.dead):
+        why = objections[0].message if objections else "it is lent to a container"
+        found = _for_containers(host, function, resource_class, why)
+        types = {parent: dict(offered) for parent, offered in (mdev_types or {}).items()}
+        return msgspec.structs.replace(found, capabilities=tuple(map(str, capabilities)), mdev_types=types)
     if objections or function.dead:
         dead = function.dead or any(objection.code == "device-dead" for objection in objections)
         carved = any(objection.code == "vfs-enabled" for objection in objections)
@@ -144,3 +152,27 @@ def whole(
         deployables=(deployable,),
         mdev_types=mdev_types,
     )
+
+
+def _only_no_iommu(objections: Sequence[CantleError]) -> bool:
+    return bool(objections) and all(one.code == "iommu-off" for one in objections)
+
+
+def _for_containers(host: HostView, function: PciFunction, resource_class: str, why: str) -> DeviceReport:
+    """A card that no virtual machine can be given, and a container can: it uses it through its driver, which needs no IOMMU."""
+    address = str(function.address)
+    try:
+        node.of_card(host.root, function.address)
+    except CantleError as error:
+        return report(host, function, Mode.UNASSIGNABLE, reason=f"{why}; nor to a container: {error.message}")
+    deployable = deployable_report(
+        host,
+        address,
+        driver_name=classify.vendor_word(function.vendor_id),
+        resource_class=resource_class,
+        traits=device_traits(function.vendor_id, function.device_id),
+        handles=(HandleReport(address, AttachType.NODES, place(function)),),
+    )
+    reason = f"for containers alone: {why}"
+    found = report(host, function, Mode.PASSTHROUGH, reason=reason, deployables=(deployable,))
+    return msgspec.structs.replace(found, labels={GUESTS_LABEL: CONTAINERS})

@@ -74,7 +74,7 @@ class GpuDriver:
     def _parent(self, host: HostView, function: PciFunction, offered: Mapping[str, MdevType]) -> slices.Parent | None:
         """The card as a parent to be cut; None when it is to be lent whole."""
         address = str(function.address)
-        if any(handle.attach_type is AttachType.PCI for handle in host.lent(address)):
+        if any(handle.attach_type is not AttachType.MDEV for handle in host.lent(address)):
             return None
         known = host.known_of(address, cards.hardware(function))
         chosen, refused = slices.choose(host, address, self._wanted(host, address), known)

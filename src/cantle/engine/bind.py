@@ -21,6 +21,7 @@ from cantle.model import uuids
 from cantle.model.arq import BINDABLE, ArqState
 from cantle.model.host import check_name, same_host
 from cantle.model.identity import Identity
+from cantle.model.kind import for_containers
 from cantle.store import arq as store
 from cantle.store import claim, deployable, host, owner, provider_pool
 from cantle.store.database import Database, host_topic, wake
@@ -210,6 +211,7 @@ def _chosen(connection: Connection, todo: Mapping[str, Bind], arqs: Mapping[str,
         else:
             _check_provider(one, arqs[uuid], providers.get(one.device_rp_uuid))
             chosen[uuid] = providers[one.device_rp_uuid]
+            _check_guests(chosen[uuid])
     return chosen
 
 
@@ -251,6 +253,16 @@ def _check_provider(one: Bind, arq: Record, provider: Record | None) -> None:
             "provider-does-not-fit",
             f"Accelerator request {arq.uuid} wants {', '.join(wanting)}; {provider.name} is "
             f"{provider.resource_class} with {', '.join(provider.traits) or 'no traits'}.",
+        )
+
+
+def _check_guests(provider: Record) -> None:
+    """A pool has no such members: see :mod:`cantle.placement.pool`."""
+    if for_containers(provider.labels):
+        raise Conflict(
+            "containers-only",
+            f"{provider.name} goes to containers alone, and an instance is a virtual machine: borrow it with 'cantle lease create --attach "
+            "lxc:NAME' or 'cdi:NAME'.",
         )
 
 

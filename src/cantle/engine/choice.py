@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from sqlalchemy import Connection
@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from cantle.errors import BadRequest, NotFound
 from cantle.model import extra_specs, request
 from cantle.model.alias import Aliases
+from cantle.model.attachment import GuestKind
 from cantle.model.kind import UNIT_LABEL, Kind, load, mismatch, tier
 from cantle.model.profile import MAX_UNITS
 from cantle.model.request import Packing, Request
@@ -53,6 +54,13 @@ def by_name(connection: Connection, name: str, count: int, aliases: Aliases) -> 
         raise NotFound("profile-not-found", f"There is no device profile or flavor {name!r}.", ref=name)
     kinds = tuple(load(row.digest, row.facts) for row in rows if row.digest is not None)
     return Asked(name, _times(once(connection, rows[0], aliases), name, count), kinds, rows[0].id)
+
+
+def into(asked: Asked, guest: GuestKind | None) -> Asked:
+    """The same for a guest of this kind; None for one that is not known, which may be a virtual machine."""
+    if guest is None or not guest.is_container:
+        return asked
+    return replace(asked, request=asked.request.into_container())
 
 
 def by_extra_specs(connection: Connection, specs: Mapping[str, str], count: int, aliases: Aliases) -> Asked:

@@ -70,7 +70,8 @@ def create_lease(
         check_stoppable("This lease", None if attachment is None else attachment.kind)
 
     def work(connection: Connection) -> Lease:
-        asked = choice.by_name(connection, profile_name, count, aliases)
+        named = choice.by_name(connection, profile_name, count, aliases)
+        asked = choice.into(named, None if attachment is None else attachment.kind)
         found = choice.hold(connection, asked, hostname=hostname, nodes=nodes)
         if found is None:
             raise _Nothing(asked)

@@ -15,6 +15,7 @@ from cantle.engine.terms import Terms
 from cantle.errors import Conflict, NotFound
 from cantle.model import uuids
 from cantle.model.alias import Aliases
+from cantle.model.attachment import GuestKind
 from cantle.model.explanation import Explanation
 from cantle.model.identity import Identity
 from cantle.model.lease import Lease, OnExpiry
@@ -101,7 +102,8 @@ def _asked(connection: Connection, row: Record, aliases: Aliases) -> Asked:
     """What the lease asked for, as often as it did: so often as its first group's units are there."""
     once = choice.by_name(connection, row.profile_name, 1, aliases)
     first = sum(one.group_id == 0 for one in arq.of_lease(connection, row.id))
-    return choice.by_name(connection, row.profile_name, max(1, first // once.request.groups[0].units), aliases)
+    again = choice.by_name(connection, row.profile_name, max(1, first // once.request.groups[0].units), aliases)
+    return choice.into(again, GuestKind(row.guest_kind) if row.guest_kind is not None else None)
 
 
 def _over(uuid: str) -> Conflict:

@@ -11,6 +11,7 @@ from sqlalchemy import Connection
 from cantle.errors import CantleError
 from cantle.model.device import Health
 from cantle.model.device_spec import Candidate
+from cantle.model.kind import for_containers
 from cantle.model.pci import PciAddress
 from cantle.model.provider import Node
 from cantle.placement.overlap import NovaConf, lent, withheld
@@ -151,7 +152,7 @@ def _part(row: Row, *, vanished: bool) -> Part:
         out_of_service=why_not(row),
         vanished=vanished,
         # Nova's libvirt driver names the parent of a mediated device by a PCI address, and has no other way (openstack-stack, 3).
-        attachable=row.control_path_type != "PARENT",
+        attachable=row.control_path_type != "PARENT" and not for_containers(row.labels),
     )
 
 

@@ -43,6 +43,25 @@ def of_card(root: Root, address: PciAddress) -> tuple[Node, ...]:
     return (*own, *shared)
 
 
+def of_slice(root: Root, address: PciAddress, gpu_instance: int, compute_instance: int) -> tuple[Node, ...]:
+    """The nodes of exactly this MIG slice: its two capabilities, which are its own, and what it shares with the card's other slices.
+
+    :raises Conflict: ``no-device-nodes``, ``mig-slice-missing``, ``nvidia-uvm-missing``.
+    :raises HostError: ``host-read-failed``.
+    """
+    card = nvidia.nodes(root, address)
+    minor = nvidia.minor(root, address)
+    if not card or minor is None:
+        raise Conflict(
+            "no-device-nodes",
+            f"NVIDIA's driver does not have {address}, so there are no slices of it",
+            address=str(address),
+        )
+    own = nvidia.mig_nodes(root, minor, gpu_instance, compute_instance)
+    shared = [Node(one.path, one.major, one.minor, shared=True) for one in card]
+    return (*own, *shared, *nvidia.shared_nodes(root))
+
+
 def of_mdev(root: Root, uuid: str) -> tuple[Node, ...]:
     """The VFIO nodes of a mediated device: for a container that runs a virtual machine.
 

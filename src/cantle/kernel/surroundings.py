@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cached_property
 
-from cantle.errors import HostError
-from cantle.kernel import iommu, mdev, pci
+from cantle.errors import CantleError, HostError
+from cantle.kernel import iommu, mdev, node, pci
 from cantle.kernel.root import Root
 from cantle.model import classify
 from cantle.model.pci import HOST_BRIDGE, PCI_BRIDGE, VGA, PciAddress, PciFunction
@@ -18,6 +18,7 @@ _BRIDGES = frozenset({HOST_BRIDGE, PCI_BRIDGE})
 #: Drivers beside which a group can still be given away: they do no DMA of their own.
 _HARMLESS_DRIVERS = IDLE_DRIVERS | {"pcieport"}
 _NVIDIA_PROC = "proc/driver/nvidia"
+_NO_IOMMU = "no IOMMU"
 
 
 class Neighbourhood:
@@ -94,10 +95,12 @@ class Neighbourhood:
         vfs = self._vfs.get(function.address, [])
         parents = [one for one in (name, *(self._names[vf.address] for vf in vfs)) if one in self.parents]
         companions = self._companions(function)
+        # A virtual function is lent as its card says.
+        alone = "" if classify.is_virtual_function(function) else self._no_isolation((function, *companions))
         return Surroundings(
             companions=tuple(one.address for one in companions),
-            # A virtual function is lent as its card says.
-            no_isolation="" if classify.is_virtual_function(function) else self._no_isolation((function, *companions)),
+            no_isolation=alone,
+            for_containers=alone.startswith(_NO_IOMMU) and self._has_nodes(function),
             is_console=function.class_code == VGA and self._root.read_or_none(f"{pci.DEVICES}/{name}/boot_vga") == "1",
             parents=len(parents),
             has_room=any(self._has_room(one) for one in parents),
@@ -130,7 +133,7 @@ class Neighbourhood:
             if group is None:
                 return self._no_group
             if iommu.is_noiommu(self._root, group):
-                return "no IOMMU (VFIO runs in its no-IOMMU mode)"
+                return f"{_NO_IOMMU} (VFIO runs in its no-IOMMU mode)"
             ours = {self._names[one.address] for one in unit}
             members = {self._names[one.address] for one in self._groups[group]} | set(iommu.members(self._root, group))
             foreign = [self._foreign(name, unit[0]) for name in sorted(members - ours)]
@@ -142,7 +145,7 @@ class Neighbourhood:
     def _no_group(self) -> str:
         if self._groups or iommu.enabled(self._root):
             return "it is in no IOMMU group although others are; a firmware update may mend that"
-        return f"no IOMMU ({iommu.why_off(self._root)})"
+        return f"{_NO_IOMMU} ({iommu.why_off(self._root)})"
 
     def _foreign(self, name: str, card: PciFunction) -> str:
         """Another member of the card's IOMMU group, in words if it keeps the card from being lent alone, else ""."""
@@ -164,6 +167,12 @@ class Neighbourhood:
         for parent in parents:
             made.update(self._made.get(parent, ()))
         return made
+
+    def _has_nodes(self, card: PciFunction) -> bool:
+        try:
+            return bool(node.of_card(self._root, card.address))
+        except CantleError:
+            return False
 
     def _has_room(self, parent: str) -> bool:
         if parent not in self._room:

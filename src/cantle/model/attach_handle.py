@@ -14,6 +14,9 @@ class AttachType(StrEnum):
     MDEV = "MDEV"
     """The four of PCI (of the parent), plus ``asked_type`` (``nvidia-223``) and ``vgpu_mark`` (``nvidia-223_0``). A parent that
     is no PCI function has ``parent`` (``mtty``) in place of the four."""
+    NODES = "NODES"
+    """Device nodes, for containers alone: a card that no virtual machine can be given, or a MIG slice. ``attach_info``: the four of PCI,
+    and of a slice ``gpu_instance`` and ``compute_instance`` (numbers) and, where it is known, ``mig_profile`` (``1g.5gb``)."""
     TEST_PCI = "TEST_PCI"
     """The fake driver's; ignored by Nova."""
 

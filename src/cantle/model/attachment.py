@@ -22,6 +22,11 @@ class GuestKind(StrEnum):
     CDI = "cdi"
     """As a device of the Container Device Interface, which podman, containerd, CRI-O and docker give to a container by name."""
 
+    @property
+    def is_container(self) -> bool:
+        """Whether such a guest uses a card through its driver on the host."""
+        return self is not GuestKind.LIBVIRT
+
 
 @dataclass(frozen=True, slots=True)
 class Attachment:

@@ -22,11 +22,20 @@ UNIT_LABEL = "unit"
 #: So many units of one card go to one guest at most. A driver says it where the maker's refuses more; configuration goes before.
 PER_GUEST_LABEL = "units_per_guest"
 
+#: With this value: units of the card go to containers alone, since no virtual machine can be given them.
+GUESTS_LABEL = "guests"
+CONTAINERS = "containers"
+
 #: Namespaces of traits that are taken as they are; others are made custom ones.
 _KNOWN_TRAITS = ("CUSTOM_", "HW_", "OWNER_", "COMPUTE_", "MISC_", "STORAGE_")
 
 #: What a unit of a mode is in Nova's words; modes that are not here are no PCI passthrough.
 _PCI_MODES = frozenset({Mode.PASSTHROUGH, Mode.SRIOV, Mode.VENDOR_VFIO})
+
+
+def for_containers(labels: Mapping[str, str] | None) -> bool:
+    """Whether units of a device with these labels go to containers alone."""
+    return (labels or {}).get(GUESTS_LABEL) == CONTAINERS
 
 
 class _Facts(msgspec.Struct, frozen=True):
@@ -67,6 +76,11 @@ class Kind:
         return self.mode != Mode.PASSTHROUGH
 
     @property
+    def for_containers(self) -> bool:
+        """Whether its units go to containers alone."""
+        return for_containers(self.labels)
+
+    @property
     def per_guest(self) -> int | None:
         """How many units of one card a guest may have; None for as many as there are."""
         text = self.labels.get(PER_GUEST_LABEL, "")
@@ -100,7 +114,7 @@ def facts(
         vendor_id,
         product_id,
         model,
-        _dev_type(mode, capabilities),
+        "" if for_containers(labels) else _dev_type(mode, capabilities),
         sorted(set(traits)),
         dict(sorted(labels.items())),
     )
@@ -136,7 +150,9 @@ def _dev_type(mode: str, capabilities: Sequence[str]) -> str:
 
 def mismatch(group: RequestGroup, kind: Kind) -> Mismatch | None:
     """Why a kind is wrong for a group, the first reason; None when it is right."""
-    return _class(group, kind) or _ids(group, kind) or _traits(group, kind) or _labels(group, kind)
+    return (
+        _class(group, kind) or _guests(group, kind) or _ids(group, kind) or _traits(group, kind) or _labels(group, kind)
+    )
 
 
 def tier(group: RequestGroup, kind: Kind) -> int:
@@ -161,6 +177,13 @@ def _class(group: RequestGroup, kind: Kind) -> Mismatch | None:
             "change the card's mode: cantle device set-mode",
         )
     return None
+
+
+def _guests(group: RequestGroup, kind: Kind) -> Mismatch | None:
+    if group.containers or not kind.for_containers:
+        return None
+    mend = "attach it to a container: --attach lxc:NAME or cdi:NAME; cantle device show says why no virtual machine can have it"
+    return Mismatch("containers-only", "goes to containers alone", mend)
 
 
 def _ids(group: RequestGroup, kind: Kind) -> Mismatch | None:

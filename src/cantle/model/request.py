@@ -39,6 +39,7 @@ class RequestGroup:
     :param together: all units come from one provider (as Placement's groups).
     :param apart: each unit comes from another card.
     :param numa: how near to each other, or to the guest's nodes, the cards must be; None: as it comes.
+    :param containers: they go into a container: what only containers can be given will do.
     :param prefer: traits, models or ids; cards with the first come before those with the second, those before all others.
     """
 
@@ -55,6 +56,7 @@ class RequestGroup:
     numa: NumaPolicy | None = None
     prefer: tuple[str, ...] = ()
     packing: Packing | None = None
+    containers: bool = False
 
     @property
     def units(self) -> int:
@@ -91,6 +93,10 @@ class Request:
     def times(self, count: int) -> Request:
         """The same so many times over."""
         return replace(self, groups=self.groups * count, once=len(self.groups)) if count > 1 else self
+
+    def into_container(self) -> Request:
+        """The same for a container."""
+        return replace(self, groups=tuple(replace(group, containers=True) for group in self.groups))
 
     def number(self, position: int) -> int:
         """The group's number in the profile, of its position among all groups."""

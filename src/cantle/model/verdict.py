@@ -26,6 +26,7 @@ class Surroundings(NamedTuple):
     :param companions: functions of its slot that go along with it, such as a GPU's audio.
     :param card: the card whose companion it is; None if it is none.
     :param no_isolation: why neither it nor a companion could be kept apart from the host; "" when nothing stands against it.
+    :param for_containers: a container could be given it all the same: the host has no IOMMU, and its driver has device nodes for it.
     :param is_console: firmware shows the host's console on it (``boot_vga``).
     :param parents: how many of its functions, virtual ones included, are parents of mediated devices.
     :param has_room: one more mediated device can be made on one of them.
@@ -39,6 +40,7 @@ class Surroundings(NamedTuple):
     companions: tuple[PciAddress, ...] = ()
     card: PciAddress | None = None
     no_isolation: str = ""
+    for_containers: bool = False
     is_console: bool = False
     parents: int = 0
     has_room: bool = False
@@ -149,6 +151,8 @@ def _now(function: PciFunction, around: Surroundings) -> tuple[Mode, bool, str]:
         )
     if around.no_isolation and around.has_room:
         return Mode.MDEV, True, f"can be cut into mediated devices (not lent whole: {around.no_isolation})"
+    if around.no_isolation and around.for_containers:
+        return Mode.PASSTHROUGH, True, f"can be lent whole, to containers alone: {around.no_isolation}"
     if around.no_isolation:
         return Mode.UNASSIGNABLE, False, f"cannot: {around.no_isolation}"
     return Mode.PASSTHROUGH, True, _whole(function, around)

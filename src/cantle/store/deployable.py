@@ -75,6 +75,7 @@ PROVIDERS = select(
     deployables.c.name,
     deployables.c.resource_class,
     deployables.c.traits,
+    devices.c.labels,
     hosts.c.generation,
     *SERVICE,
 ).select_from(PLACES)

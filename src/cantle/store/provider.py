@@ -56,6 +56,7 @@ _PARTS = (
         devices.c.vendor_id,
         devices.c.product_id,
         devices.c.control_path_type,
+        devices.c.labels,
         *(column for column in SERVICE if column.name != "up"),
         HEARD.label("up"),
         USED,

@@ -280,11 +280,23 @@ def test_a_card_that_shares_its_group_with_a_network_card_is_not_lent(tmp_path: 
     assert "0000:02:00.0" in str(card.reason)
 
 
-def test_without_an_iommu_no_card_is_lent_whole_but_slices_are(tmp_path: Path) -> None:
-    text = FOREIGN_GROUP.replace("iommu: intel", "iommu: none").replace(", iommu_group: 7", "")
+NO_IOMMU = FOREIGN_GROUP.replace("iommu: intel", "iommu: none").replace(", iommu_group: 7", "")
+
+
+def test_without_an_iommu_a_card_is_lent_to_containers_alone(tmp_path: Path) -> None:
+    card = devices(described(NO_IOMMU, tmp_path / "h"), NvidiaDriver())["0000:01:00.0"]
+    assert (card.mode, card.health, card.labels) == (Mode.PASSTHROUGH, Health.OK, {"guests": "containers"})
+    assert str(card.reason).startswith("for containers alone: 0000:01:00.0 cannot be lent whole without an IOMMU")
+    [handle] = card.deployables[0].handles
+    assert handle.attach_type is AttachType.NODES
+
+
+def test_without_an_iommu_and_without_device_nodes_a_card_is_lent_to_nobody(tmp_path: Path) -> None:
+    text = NO_IOMMU.replace("driver: nvidia", "driver: vfio-pci")
     card = devices(described(text, tmp_path / "h"), NvidiaDriver())["0000:01:00.0"]
     assert (card.mode, card.deployables) == (Mode.UNASSIGNABLE, ())
     assert "IOMMU" in str(card.reason)
+    assert "nor to a container" in str(card.reason)
 
 
 def test_bridges_switches_and_functions_of_others_are_no_cards_of_ours(tmp_path: Path) -> None:

@@ -104,6 +104,15 @@ def test_the_no_iommu_mode_of_vfio_is_no_isolation(tree: Tree) -> None:
     assert verdict(tree) == ("unassignable", False, "cannot: no IOMMU (VFIO runs in its no-IOMMU mode)")
 
 
+def test_a_card_with_device_nodes_goes_to_containers_on_a_host_without_an_iommu(tree: Tree) -> None:
+    geforce(tree, driver="nvidia")
+    tree.file(f"{GROUPS}/2/name", "vfio-noiommu\n")
+    tree.file("proc/driver/nvidia/gpus/0000:01:00.0/information", "Device Minor: \t 3\n")
+    tree.file("proc/devices", "Character devices:\n195 nvidia\n510 nvidia-uvm\n")
+    said = "can be lent whole, to containers alone: no IOMMU (VFIO runs in its no-IOMMU mode)"
+    assert verdict(tree) == ("passthrough", True, said)
+
+
 def test_a_foreign_device_in_the_group_is_named_with_its_driver(tree: Tree) -> None:
     geforce(tree)
     nic(tree)
