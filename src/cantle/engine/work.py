@@ -21,7 +21,8 @@ def current_work(db: Database, hostname: str) -> Work:
 
     :raises NotFound: ``host-not-found``: it never reported.
     """
-    with db.read() as connection:
+    # Two moments: intents that are later than the generation are named again with the next.
+    with db.look() as connection:
         rows = claim.work(connection, hostname)
         wishes = intent.of_host(connection, hostname)
     if not rows:
@@ -53,7 +54,7 @@ def await_work(db: Database, hostname: str, generation: int, seconds: float) -> 
     :raises NotFound: ``host-not-found``.
     """
     patience = Patience(seconds)
-    with db.wakeups.waiter(host_topic(hostname), alone=True) as waiter:
+    with db.wakeups.waiter(host_topic(hostname), alone=True, has=generation) as waiter:
         row = _row(db, hostname)
         with heartbeat.heard(db, row) as batch:
             if is_ahead(row, generation) and row.frozen_at is None:
@@ -72,7 +73,7 @@ def await_work(db: Database, hostname: str, generation: int, seconds: float) -> 
 
 
 def _row(db: Database, hostname: str) -> Record:
-    with db.read() as connection:
+    with db.look() as connection:
         row = host.find(connection, hostname)
     if row is None:
         raise _unknown(hostname)

@@ -164,7 +164,7 @@ class Database:
         """How this process learns of what others write."""
         if self.dialect == "postgresql":
             _, arguments = self._reader.dialect.create_connect_args(url)
-            return Listening(dict(arguments))
+            return Listening(dict(arguments), self.read)
         if self.dialect in ("mysql", "mariadb"):
             return Polling(self.read)
         return NoEars()

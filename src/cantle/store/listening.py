@@ -1,7 +1,8 @@
 """PostgreSQL: wake-ups by LISTEN and NOTIFY. NOTIFY is sent inside the transaction, so it rings if and when that is committed.
 
 One connection and one thread per process listen, from the first time that somebody waits. It needs a connection of its own for as long
-as the process lives: behind PgBouncer in transaction mode nothing is heard, and waiters look again every `COVERED_S` seconds.
+as the process lives: behind PgBouncer in transaction mode nothing is heard, and waiters look again every `COVERED_S` seconds; for those
+who wait for hosts, this thread looks.
 """
 
 from __future__ import annotations
@@ -12,12 +13,17 @@ import os
 import random
 import selectors
 import threading
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, String, bindparam, func, select
 
+from cantle.errors import CantleError
 from cantle.model import uuids
+from cantle.store.faults import LookAgain
+from cantle.store.generations import OF_HOSTS, Generations
 from cantle.store.prepared import Prepared
 from cantle.store.wakeups import Wakeups
 
@@ -30,6 +36,9 @@ CHANNEL = "cantle"
 #: PostgreSQL takes payloads of up to 8000 bytes.
 _LONGEST = 7000
 _NOTIFY = Prepared(select(func.pg_notify(CHANNEL, bindparam("payload", type_=String()))))
+#: Seconds between looks at all hosts that are waited for, should a wake-up be lost; while nothing is heard.
+_LOOK_S = 5.0
+_DEAF_LOOK_S = 0.25
 #: Seconds between attempts to connect again, at most.
 _PAUSE_S = 2.0
 #: A network that drops idle connections in silence is noticed within about a minute.
@@ -40,12 +49,15 @@ class Listening:
     """Ears on PostgreSQL.
 
     :param arguments: for ``psycopg.connect``.
+    :param read: opens a reading transaction.
     """
 
-    def __init__(self, arguments: dict[str, Any]) -> None:
+    def __init__(self, arguments: dict[str, Any], read: Callable[[], AbstractContextManager[Connection]]) -> None:
         self._arguments = {"connect_timeout": 10, "application_name": "cantle-listen", **_KEEPALIVE, **arguments}
         #: What is ours in what we hear: our own waiters were rung already.
         self._sender = uuids.new()
+        self._read = read
+        self._generations = Generations()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._wake_fd = -1
@@ -81,24 +93,46 @@ class Listening:
                 except psycopg.Error as error:
                     LOG.warning("wake-ups of other processes are not heard for now: %s", str(error).splitlines()[:1])
                 wakeups.covered = ()
-                wakeups.ring_all()  # they look more often from now on
-                self._stop.wait(random.uniform(_PAUSE_S / 4, _PAUSE_S))  # noqa: S311 - spreads the tries, guards nothing
+                wakeups.ring_unwatched()  # they look more often from now on
+                self._look_until(wakeups, random.uniform(_PAUSE_S / 4, _PAUSE_S))  # noqa: S311 - spreads the tries, guards nothing
         finally:
             os.close(stopped_fd)
 
     def _listen(self, connection: psycopg.Connection[Any], wakeups: Wakeups, stopped_fd: int) -> None:
         connection.execute(f"LISTEN {CHANNEL}")
-        wakeups.ring_all()  # what was said before we listened; whoever comes after this looks while we listen already
+        self._look(wakeups)  # what was said before we listened; whoever comes after this looks while we listen already
+        wakeups.ring_unwatched()
         wakeups.covered = ("",)
         with contextlib.closing(selectors.DefaultSelector()) as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
             selector.register(stopped_fd, selectors.EVENT_READ)
+            look_at = time.monotonic() + _LOOK_S
             while not self._stop.is_set():
-                selector.select()
+                selector.select(max(0.0, look_at - time.monotonic()))
+                if time.monotonic() >= look_at:
+                    self._look(wakeups)
+                    look_at = time.monotonic() + _LOOK_S
                 for heard in connection.notifies(timeout=0):
                     sender, _, topics = heard.payload.partition(" ")
                     if sender != self._sender:
                         wakeups.signal(topics.split("\n"))
+
+    def _look_until(self, wakeups: Wakeups, seconds: float) -> None:
+        """For so long, look at the hosts that are waited for, often: nothing is heard."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self._stop.wait(_DEAF_LOOK_S):
+            self._look(wakeups)
+
+    def _look(self, wakeups: Wakeups) -> None:
+        """Ring those who wait for a host that has changed."""
+        try:
+            with self._read() as connection:
+                topics = self._generations.look(connection, wakeups)
+        except (CantleError, LookAgain) as error:
+            LOG.warning("changes of other processes are not seen for now: %s", error)
+            return
+        wakeups.watched = (OF_HOSTS,)
+        wakeups.signal(topics)
 
 
 def _packed(topics: Iterable[str]) -> Iterator[str]:

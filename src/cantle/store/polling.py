@@ -1,8 +1,6 @@
 """MariaDB has no wake-ups: one thread per process looks for all who wait in it. While anything is being bound, and a little longer, for
-the next bind of a boot or of a burst comes soon, it looks often at the hosts of open binds; at all hosts that are waited for now and then.
-
-What it compares are the generations of hosts as they are, never "what came after number n": a transaction that takes a lower number may
-be committed later, and would be missed.
+the next bind of a boot or of a burst comes soon, it looks often at the hosts of open binds; at all hosts that are waited for now and then
+(`cantle.store.generations`).
 """
 
 from __future__ import annotations
@@ -13,10 +11,11 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import Connection, func, select
 
 from cantle.errors import CantleError
 from cantle.store.faults import LookAgain
+from cantle.store.generations import OF_HOSTS, Generations, changed
 from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, claims, hosts, outbox
 from cantle.store.wakeups import Wakeups
@@ -30,11 +29,6 @@ IDLE_S = 0.25
 #: After a failure of the database.
 AWAY_S = 2.0
 
-_HOST = "host/"
-_GENERATIONS = Prepared(
-    select(hosts.c.hostname, hosts.c.generation).where(hosts.c.hostname.in_(bindparam("names", expanding=True))),
-    lists=("names",),
-)
 _BINDING = Prepared(
     select(hosts.c.hostname, hosts.c.generation)
     .select_from(arqs.join(claims, claims.c.arq_id == arqs.c.id).join(hosts, hosts.c.id == claims.c.host_id))
@@ -54,7 +48,7 @@ class Polling:
         self._read = read
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._generations: dict[str, int] = {}
+        self._generations = Generations()
         self._last_event: int | None = None
 
     def start(self, wakeups: Wakeups) -> None:
@@ -82,10 +76,9 @@ class Polling:
                 if now >= all_at:
                     all_at = now + IDLE_S
                 pause = BUSY_S if now < idle_at else IDLE_S
-                wakeups.covered = (_HOST,)
+                wakeups.watched = (OF_HOSTS,)
             except (CantleError, LookAgain) as error:
                 LOG.warning("wake-ups of other processes are not seen for now: %s", error)
-                wakeups.covered = ()
                 pause = AWAY_S
 
     def look(self, wakeups: Wakeups, *, at_all: bool = True) -> bool:
@@ -94,20 +87,15 @@ class Polling:
         :param at_all: at all hosts that are waited for, not only at those of open binds.
         :raises Unavailable: the database is away.
         """
-        names = [topic.removeprefix(_HOST) for topic in wakeups.waited_for(_HOST)]
         with self._read() as connection:
             last_event = _LAST_EVENT.first(connection, {}).number
             rows = _BINDING.all(connection, {})
-            busy = bool(rows)
-            if at_all and names:
-                rows += _GENERATIONS.all(connection, {"names": names})
-        now = {row.hostname: row.generation for row in rows}
-        topics = [_HOST + name for name, number in now.items() if self._generations.get(name) != number]
+            topics = self._generations.look(connection, wakeups) if at_all else []
+        topics += changed(wakeups, rows)
         if last_event != self._last_event:
             topics += wakeups.waited_for("outbox/")
-        if busy:
+        if rows:
             topics += wakeups.waited_for("lease/")
-        self._generations = now if at_all else {**self._generations, **now}
         self._last_event = last_event
         wakeups.signal(topics)
-        return busy
+        return bool(rows)

@@ -1,12 +1,13 @@
 """Wake-ups: hints that something may have changed, never data. Register the waiter first, then read; a hint in between is kept.
 
 A hint can be lost (another process wrote, the server was restarted), so everybody who waits also looks again by himself after
-`Wakeups.look_again_s` seconds, or after `COVERED_S` where something else watches for what other processes write: see
-`cantle.store.listening` and `cantle.store.polling`.
+`Wakeups.look_again_s` seconds, or after `COVERED_S` where something else hears of what other processes write: see
+`cantle.store.listening` and `cantle.store.polling`. For hosts these look themselves, once for all who wait.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import defaultdict
@@ -16,8 +17,7 @@ from contextlib import contextmanager
 #: How long one who waits for a covered topic sleeps at most.
 COVERED_S = 5.0
 
-#: The same for hosts: there are thousands, each waits all the time, and a fifth of a processor would go into looking again.
-#: A hint that was lost costs a bind this long, still within its time.
+#: The same for hosts where nobody looks for all of them, as on SQLite: a hint that was lost costs a bind this long, still within its time.
 COVERED_HOSTS_S = 30.0
 
 #: Rung when something was written into the audit log. Other processes are not told: every unit that is lent would cost a statement and
@@ -31,11 +31,13 @@ _OF_HOSTS = "host/"
 class Waiter:
     """One who waits. Hints that come while he is looking are not lost: the next `wait` returns at once.
 
-    `overtaken` is true once another came who waits in his place: then he should answer with what he has.
+    `overtaken` is true once another came who waits in his place: then he should answer with what he has. `has` is the generation that he
+    knows of already; None where there is no such thing.
     """
 
-    def __init__(self, wakeups: Wakeups, topic: str) -> None:
+    def __init__(self, wakeups: Wakeups, topic: str, has: int | None) -> None:
         self.overtaken = False
+        self.has = has
         self._wakeups = wakeups
         self._topic = topic
         self._rung = threading.Event()
@@ -57,12 +59,14 @@ class Wakeups:
     :param look_again_s: how long one waits at most without a hint; short where other processes write to the same database.
     :param begin: called once, when somebody waits for the first time.
 
-    ``covered``: beginnings of the topics of which hints come from other processes too, at the moment.
+    ``covered``: beginnings of the topics of which hints come from other processes too, at the moment. ``watched``: of those that somebody
+    looks for, for all who wait: they need not look themselves.
     """
 
     def __init__(self, look_again_s: float, begin: Callable[[], None] = lambda: None) -> None:
         self.look_again_s = look_again_s
         self.covered: tuple[str, ...] = ()
+        self.watched: tuple[str, ...] = ()
         self._begin: Callable[[], None] | None = begin
         self._lock = threading.Lock()
         self._waiters: dict[str, set[Waiter]] = defaultdict(set)
@@ -74,12 +78,13 @@ class Wakeups:
         return self._stopped
 
     @contextmanager
-    def waiter(self, topic: str, *, alone: bool = False) -> Iterator[Waiter]:
+    def waiter(self, topic: str, *, alone: bool = False, has: int | None = None) -> Iterator[Waiter]:
         """A waiter registered for that topic while the block runs.
 
         :param alone: whoever waits for the topic already is overtaken.
+        :param has: see `Waiter`.
         """
-        waiter = Waiter(self, topic)
+        waiter = Waiter(self, topic, has)
         with self._lock:
             begin, self._begin = self._begin, None
             overtaken = list(self._waiters[topic]) if alone else []
@@ -99,6 +104,8 @@ class Wakeups:
 
     def look_again(self, topic: str) -> float:
         """How long one who waits for this topic sleeps at most."""
+        if topic.startswith(self.watched):
+            return math.inf
         if topic == AUDIT_TOPIC:
             return self.look_again_s
         seconds = COVERED_S if topic.startswith(self.covered) else self.look_again_s
@@ -109,6 +116,11 @@ class Wakeups:
         with self._lock:
             return [topic for topic in self._waiters if topic.startswith(beginning)]
 
+    def lacks(self, topic: str, generation: int) -> bool:
+        """Whether somebody waits for this topic who has another generation than this one."""
+        with self._lock:
+            return any(waiter.has != generation for waiter in self._waiters.get(topic, ()))
+
     def signal(self, topics: Iterable[str]) -> None:
         """Ring all who wait for one of the topics."""
         with self._lock:
@@ -116,17 +128,14 @@ class Wakeups:
         for waiter in ringing:
             waiter.ring()
 
+    def ring_unwatched(self) -> None:
+        """Ring all for whom nobody looks: hints may have been lost."""
+        self.signal([topic for topic in self.waited_for("") if not topic.startswith(self.watched)])
+
     def stop(self) -> None:
         """Ring everybody and from now on say so in `stopped`. Parked requests end; nothing starts to wait again."""
         self._stopped = True
-        self.ring_all()
-
-    def ring_all(self) -> None:
-        """Ring everybody: hints may have been lost."""
-        with self._lock:
-            ringing = [waiter for waiters in self._waiters.values() for waiter in waiters]
-        for waiter in ringing:
-            waiter.ring()
+        self.signal(self.waited_for(""))
 
 
 class Patience:

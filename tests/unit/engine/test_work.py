@@ -47,17 +47,18 @@ def test_nothing_new_is_said_when_the_time_is_over(db: Database, host: Host) -> 
 
 
 def test_a_wake_up_that_was_lost_is_made_good_by_looking_again(
-    db: Database, host: Host, monkeypatch: pytest.MonkeyPatch
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if another process had written: nobody rings here."""
-    monkeypatch.setattr(db.wakeups, "signal", lambda _topics: None)
-    monkeypatch.setattr(db.wakeups, "look_again_s", 0.01)
+    """Nobody rings here. On servers one looks for all who wait: see the tests of ears."""
+    Host(sqlite).report(t4(4))
+    make_profile(sqlite, "vgpu")
+    monkeypatch.setattr(sqlite.wakeups, "signal", lambda _topics: None)
     monkeypatch.setattr(wakeups, "COVERED_HOSTS_S", 0.01)
-    generation = current_work(db, "compute-1").generation
+    generation = current_work(sqlite, "compute-1").generation
     found: list[Work] = []
-    waiting = threading.Thread(target=lambda: found.append(wait_work(db, "compute-1", generation, 60)))
+    waiting = threading.Thread(target=lambda: found.append(wait_work(sqlite, "compute-1", generation, 60)))
     waiting.start()
-    create_lease(db, ALICE, profile_name="vgpu")
+    create_lease(sqlite, ALICE, profile_name="vgpu")
     waiting.join(30)
     assert [len(work.wanted) for work in found] == [1]
 

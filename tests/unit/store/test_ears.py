@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from uuid import uuid4
 
 import pytest
@@ -15,13 +18,16 @@ from tests.unit.engine.cloud import NOVA_FOR_ALICE, Host, capacity_of, make_prof
 
 from cantle.engine.arq import create_arqs
 from cantle.engine.bind import Bind, bind
+from cantle.engine.work import current_work
 from cantle.model.event import Channel
 from cantle.store import outbox
 from cantle.store.database import Database, wake
+from cantle.store.generations import Generations
 from cantle.store.listening import _LONGEST, _packed
 from cantle.store.polling import Polling
+from cantle.store.prepared import LONGEST
 from cantle.store.tables import hosts
-from cantle.store.wakeups import COVERED_HOSTS_S, COVERED_S, Wakeups
+from cantle.store.wakeups import COVERED_S, Waiter, Wakeups
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -88,20 +94,23 @@ def test_ones_own_words_ring_once(pair: tuple[Database, Database]) -> None:
         assert not waiter._rung.is_set()
 
 
-def test_when_the_connection_is_cut_everybody_looks_for_himself_until_it_is_back(
+def test_when_the_connection_is_cut_everybody_is_looked_for_or_looks_himself_until_it_is_back(
     pair: tuple[Database, Database], caplog: pytest.LogCaptureFixture
 ) -> None:
     here, there = pair
-    with here.wakeups.waiter("host/h1") as waiter:
+    Host(there).report(t4(1))
+    with here.wakeups.waiter("lease/l1") as waiter, here.wakeups.waiter("host/compute-1", has=1) as agent:
         with there.read() as connection:
             connection.execute(
                 text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cantle-listen'")
             )
+        generation(there, "compute-1", 2)
         assert waiter.wait(COVERED_S), "it is rung: something may have been missed"
+        assert agent.wait(20), "without a word from anybody"
         until(lambda: here.wakeups.covered == ("",))
         waiter._rung.clear()
         with there.write() as connection:
-            wake(connection, "host/h1")
+            wake(connection, "lease/l1")
         assert waiter.wait(COVERED_S)
     assert "not heard for now" in caplog.text
 
@@ -142,13 +151,11 @@ def test_a_poll_rings_hosts_whose_generation_changed_and_waiting_leases_while_a_
     make_profile(db, "vgpu")
     wakeups, polling = Wakeups(0.25), Polling(db.read)
     with (
-        wakeups.waiter("host/compute-1") as agent,
+        wakeups.waiter("host/compute-1", has=current_work(db, "compute-1").generation) as agent,
         wakeups.waiter("host/other") as other,
         wakeups.waiter("lease/x") as client,
     ):
         assert not polling.look(wakeups), "nothing is being bound"
-        assert agent.wait(0), "the first look knows nothing"
-        polling.look(wakeups)
         assert not agent.wait(0)
         (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
         bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", capacity_of(db).rp_uuid, str(uuid4()))])
@@ -158,8 +165,12 @@ def test_a_poll_rings_hosts_whose_generation_changed_and_waiting_leases_while_a_
         assert agent.wait(0)
         assert client.wait(0)
         assert not other.wait(0)
+    with (
+        wakeups.waiter("host/compute-1", has=current_work(db, "compute-1").generation) as agent,
+        wakeups.waiter("lease/x") as client,
+    ):
         polling.look(wakeups, at_all=False)
-        assert not agent.wait(0), "nothing has changed since"
+        assert not agent.wait(0), "it knows that already"
         assert client.wait(0), "for him it may be over"
         host.obey()
         assert not polling.look(wakeups)
@@ -170,14 +181,76 @@ def test_a_poll_misses_no_change_whichever_way_the_number_went(db: Database) -> 
     """After a restore from a backup a generation may be lower than before."""
     Host(db).report(t4(1))
     wakeups, polling = Wakeups(0.25), Polling(db.read)
-    with wakeups.waiter("host/compute-1") as agent:
-        polling.look(wakeups)
-        agent.wait(0)
-        for number in (50, 7):
-            with db.write() as connection:
-                connection.execute(update(hosts).values(generation=number))
+    for before, number in ((1, 50), (50, 7)):
+        with wakeups.waiter("host/compute-1", has=before) as agent:
+            polling.look(wakeups)
+            assert not agent.wait(0)
+            generation(db, "compute-1", number)
             polling.look(wakeups)
             assert agent.wait(0)
+
+
+def generation(db: Database, hostname: str, number: int) -> None:
+    """As if another process had raised a host's generation to this number, and told nobody."""
+    with db.write() as connection:
+        connection.execute(update(hosts).where(hosts.c.hostname == hostname).values(generation=number))
+
+
+def waiting(wakeups: Wakeups, stack: ExitStack, count: int) -> list[Waiter]:
+    """So many agents wait, each for its host, and have the first generation."""
+    return [stack.enter_context(wakeups.waiter(f"host/c{number}", has=1)) for number in range(count)]
+
+
+@pytest.mark.parametrize("crowd", [3, LONGEST + 1])
+def test_one_look_for_a_crowd_is_one_statement_while_nothing_changes_and_finds_the_one_that_does(
+    db: Database, crowd: int
+) -> None:
+    for number in range(4):
+        Host(db, f"c{number}").report(t4(1, host=f"c{number}"))
+    wakeups, generations = Wakeups(0.25), Generations()
+    with ExitStack() as stack, db.read() as connection:
+        waiting(wakeups, stack, crowd)
+        assert generations.look(connection, wakeups) == []
+        with db.statements() as sent:
+            assert generations.look(connection, wakeups) == []
+        assert len(sent) == 1
+    generation(db, "c2", 2)
+    generation(db, "c3", 2)
+    with ExitStack() as stack, db.read() as connection:
+        waiting(wakeups, stack, 3)
+        with db.statements() as sent:
+            assert generations.look(connection, wakeups) == ["host/c2"], "for the other one nobody waits"
+        assert len(sent) == 2
+
+
+def test_changes_that_cancel_each_other_out_are_found_too(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A restored database may have the same sum."""
+    for name in ("c0", "c1"):
+        Host(db, name).report(t4(1, host=name))
+    wakeups, generations = Wakeups(0.25), Generations()
+    with ExitStack() as stack:
+        waiting(wakeups, stack, 2)
+        with db.read() as connection:
+            generations.look(connection, wakeups)
+        generation(db, "c0", 0)
+        generation(db, "c1", 2)
+        monkeypatch.setattr(time, "monotonic", lambda: float("inf"))
+        with db.read() as connection:
+            assert set(generations.look(connection, wakeups)) == {"host/c0", "host/c1"}
+
+
+def test_a_wake_up_that_got_lost_is_made_good_by_the_one_who_listens(
+    pair: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = pair
+    monkeypatch.setattr("cantle.store.listening._LOOK_S", 0.02)
+    Host(there).report(t4(1))
+    with here.wakeups.waiter("host/compute-1", has=1) as agent:
+        assert here.wakeups.look_again("host/compute-1") == math.inf, "he need not look himself"
+        with there.write() as connection:  # it is heard, so that the thread takes up the shorter time
+            wake(connection, "something else")
+        generation(there, "compute-1", 2)
+        assert agent.wait(20)
 
 
 def test_a_poll_rings_those_who_send_events_when_there_are_new_ones(db: Database) -> None:
@@ -196,13 +269,11 @@ def test_it_polls_in_a_thread_and_says_so_until_it_is_stopped(sqlite: Database) 
     Host(sqlite).report(t4(1))
     polling = Polling(sqlite.read)
     wakeups = Wakeups(0.25, lambda: polling.start(wakeups))
-    with wakeups.waiter("host/compute-1") as agent:
-        until(lambda: wakeups.covered == ("host/",))
-        assert wakeups.look_again("host/compute-1") == COVERED_HOSTS_S
+    with wakeups.waiter("host/compute-1", has=1) as agent:
+        until(lambda: wakeups.watched == ("host/",))
+        assert wakeups.look_again("host/compute-1") == math.inf
         assert wakeups.look_again("lease/x") == 0.25
-        agent.wait(0)
-        with sqlite.write() as connection:
-            connection.execute(update(hosts).values(generation=99))
+        generation(sqlite, "compute-1", 99)
         assert agent.wait(COVERED_S)
     polling.stop()
     assert polling._thread is None
