@@ -96,12 +96,13 @@ class Faults:
 
 
 class Placement:
-    """The service, and a client for it. Make it with `placement`."""
+    """The service, and a client for it. Make it with `placement`. ``roles`` are those of whoever comes through the faults."""
 
     def __init__(self, app: Any) -> None:
         self._app = app
         self._lock = threading.Lock()
         self.faults = Faults()
+        self.roles = _ROLES
 
     def adapter(self, *, faulty: bool = True) -> adapter.Adapter:
         """What `cantle.placement.client` needs. ``faulty`` False goes round the faults: the test's own eyes and hands."""
@@ -193,15 +194,18 @@ class _Wire(BaseAdapter):
             return self._answer(request, fault, headers, json.dumps(body).encode())
         if isinstance(fault, Timeout):
             if fault.after:
-                self._placement.wsgi(_environ(request))
+                self._placement.wsgi(self._environ(request))
             faults.sent.append(Sent(method, path, 0))
             raise requests.exceptions.ReadTimeout("as the test wants it", request=request)
-        status, headers, body_ = self._placement.wsgi(_environ(request))
+        status, headers, body_ = self._placement.wsgi(self._environ(request))
         faults.sent.append(Sent(method, path, status))
         return self._answer(request, status, headers, body_)
 
     def close(self) -> None:
         """Nothing is open."""
+
+    def _environ(self, request: requests.PreparedRequest) -> dict[str, Any]:
+        return _environ(request) | {"HTTP_X_ROLES": self._placement.roles}
 
     def _answer(
         self, request: requests.PreparedRequest, status: int, headers: dict[str, str], body: bytes

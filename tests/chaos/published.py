@@ -66,7 +66,7 @@ def _units(place: Place, db: Database) -> Iterator[str]:
     for one in _children(place):
         used = _ask(place, f"/resource_providers/{one['uuid']}/usages")["usages"]
         amounts = _amounts(place, one["uuid"])
-        room += sum(total - reserved - used[name] for name, (total, reserved) in amounts.items())
+        room += sum(max(0, total - reserved - used[name]) for name, (total, reserved) in amounts.items())
         yield from (
             f"{one['name']} has a {name} with nothing in it" for name, (total, _) in amounts.items() if total == 0
         )

@@ -39,7 +39,8 @@ OPTIONS = (
         "pool_identical",
         default=False,
         help="Offer interchangeable whole cards of a host (same model, traits, NUMA node) as one provider, so that one request group can "
-        "ask for several and the scheduler stays quick. Flavors with group_policy = isolate do not fit on a pool.",
+        "ask for several and the scheduler stays quick. Flavors with group_policy = isolate do not fit on a pool. To change it where hosts "
+        "are published already, the login needs the role service.",
     ),
     cfg.ListOpt(
         "nova_conf",

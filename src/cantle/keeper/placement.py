@@ -18,13 +18,16 @@ from sqlalchemy import Connection
 
 from cantle.errors import CantleError, Unavailable
 from cantle.keeper import placement_isolation
-from cantle.keeper.placement_host import Published, Settings, Work, wanted_of
+from cantle.keeper.placement_host import HostWork, Published, Settings, Work, wanted_of
+from cantle.keeper.placement_shape import Pools
 from cantle.model import uuids
 from cantle.model.host import DOWN_AFTER_S
 from cantle.model.provider import Node, Record
-from cantle.placement.sync import Outcome, Sync
+from cantle.placement.exchange import ExchangeHeldUp
+from cantle.placement.sync import Sync
+from cantle.placement.tree import Outcome
 from cantle.store import provider as store
-from cantle.store import publication
+from cantle.store import provider_pool, publication
 from cantle.store.database import Database
 from cantle.store.types import Record as Row
 
@@ -89,6 +92,11 @@ class Claimed:
     def forget(self, gone: Sequence[str]) -> None:
         """Those providers are no more."""
         self._write(lambda connection: store.forget(connection, gone))
+
+    def form(self, before: Pools, after: Pools) -> None:
+        """Write down which cards are offered as one from now on, where that changes."""
+        if before != after:
+            self._write(lambda connection: provider_pool.replace(connection, self.host_id, after))
 
     def _write(self, work: Work) -> None:
         def guarded(connection: Connection) -> None:
@@ -204,13 +212,28 @@ class Publisher:
         return True
 
     def _attempt(self, claimed: Claimed, hostname: str, state: Row, *, look: bool) -> Published:
-        work = wanted_of(self._db, claimed.host_id, hostname, state, self._settings, look=look)
-        if not work.tree.wanted:
-            return Published(
-                Outcome(), looked=False
-            )  # nothing to publish: whether Placement knows the host is nobody's concern
-        outcome = Sync(self._client, work.tree, claimed).run()
+        host = (self._db, claimed.host_id, hostname, state, self._settings)
+        work = wanted_of(*host, look=look)
+        try:
+            outcome = self._sync(work, claimed)
+        except ExchangeHeldUp as held_up:  # everything but the shape is brought up to date
+            work = wanted_of(*host, look=look, keep_shape=True)
+            outcome = self._sync(work, claimed)
+            outcome.problems[hostname] = held_up.error
         return Published(outcome, looked=outcome.others is not None, leaving=work.leaving)
+
+    def _sync(self, work: HostWork, claimed: Claimed) -> Outcome:
+        """Publish, with the database's pools as they are at each moment.
+
+        :raises ExchangeHeldUp: before anything was written.
+        """
+        outcome, formed = Outcome(), work.shape
+        if work.tree.wanted:  # else whether Placement knows the host is nobody's concern
+            outcome = Sync(self._client, work.tree, claimed).run(lambda: claimed.form(formed.before, formed.meanwhile))
+        moving = {work.tree.wanted[uuid].name for uuid in formed.trade.providers if uuid in work.tree.wanted}
+        if not moving & {*outcome.problems, *outcome.retiring}:
+            claimed.form(formed.meanwhile, formed.wanted)
+        return outcome
 
     def _finish(self, claimed: Claimed, hostname: str, stamp: str | None, published: Published, attempts: int) -> None:
         error, waiting = published.first_error, published.waiting

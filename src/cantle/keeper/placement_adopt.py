@@ -21,7 +21,7 @@ from cantle.keeper.placement_host import Settings
 from cantle.model import uuids
 from cantle.model.naming import OWNER_TRAIT
 from cantle.model.provider import Form, Operator, Provider, Record
-from cantle.placement.sync import find_root
+from cantle.placement.tree import find_root
 from cantle.store import host as hosts
 from cantle.store import provider as store
 from cantle.store import publication

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from cantle.keeper.placement_host import Settings, wanted_of
 from cantle.model.provider import Inventory, Node, Provider, Record, Wanted
 from cantle.placement.difference import Create, Delete, Difference, Move, SetInventories, SetTraits, Step
-from cantle.placement.sync import Outcome, Sync
+from cantle.placement.sync import Sync
+from cantle.placement.tree import Outcome
 from cantle.store import provider as store
 from cantle.store import publication
 from cantle.store.database import Database

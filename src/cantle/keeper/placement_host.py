@@ -9,14 +9,15 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Connection
 
 from cantle.errors import CantleError
+from cantle.keeper.placement_shape import Pools, Shape, shape
 from cantle.model.device import Health
 from cantle.model.device_spec import Candidate
 from cantle.model.kind import for_containers
 from cantle.model.pci import PciAddress
 from cantle.model.provider import Node
 from cantle.placement.overlap import NovaConf, lent, withheld
-from cantle.placement.pool import Card, grouped, pooled
-from cantle.placement.sync import HostTree, Outcome
+from cantle.placement.pool import Card, pooled
+from cantle.placement.tree import HostTree, Outcome
 from cantle.placement.wanted import Part, Rules, wanted
 from cantle.store import provider as store
 from cantle.store import provider_pool
@@ -58,30 +59,43 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """What a `Sync` needs, and the names of providers that wait for a lease of ours to end."""
+    """What a `Sync` needs.
+
+    :param shape: which cards are offered as one.
+    :param leaving: names of providers that wait for a lease of ours to end.
+    """
 
     tree: HostTree
+    shape: Shape
     leaving: Sequence[str] = ()
 
 
 def wanted_of(
-    db: Database, host_id: int, hostname: str, state: Row | None, settings: Settings, *, look: bool, pure: bool = False
+    db: Database,
+    host_id: int,
+    hostname: str,
+    state: Row | None,
+    settings: Settings,
+    *,
+    look: bool,
+    pure: bool = False,
+    keep_shape: bool = False,
 ) -> HostWork:
     """What a host shall have, as the database is now.
 
     :param state: its row of `placement_hosts`; None if nothing was ever published of it.
     :param pure: write nothing, for somebody who only asks.
+    :param keep_shape: what is published as one stays so, and the other way round.
     """
     with db.read() as connection:
         rows = store.parts(connection, host_id)
         remembered = store.records(connection, host_id, settings.missing_grace_s)
         standing = provider_pool.of_host(connection, host_id)
     cards = [_card(row, remembered, pooled_now=row.id in standing) for row in rows]
-    pools = grouped(cards, standing) if settings.pool_identical else {}
+    formed = shape(cards, standing, remembered, pool=settings.pool_identical, keep=keep_shape)
+    pools = formed.wanted
     if not pure:
         _mark_missing(db, rows, remembered)
-        if pools != standing:
-            db.run(lambda connection: provider_pool.replace(connection, host_id, pools))
     parts = pooled(hostname, cards, pools)
     records = {uuid: record for uuid, (record, _missing, _vanished) in remembered.items()}
     shall = wanted(parts, records, settings.rules)
@@ -98,11 +112,12 @@ def wanted_of(
         look,
         overlap={**(json.loads(state.notes) if state is not None and state.notes else {}), **by_file},
         collide=lambda found, theirs: {**withheld(placed, lent(found, theirs)), **by_file},
+        trade=formed.trade,
     )
     leaving = [
         one.name for part in parts if (one := shall.get(part.uuid)) and not one.gone and part.lent > part.offered
     ]
-    return HostWork(tree, leaving)
+    return HostWork(tree, formed, leaving)
 
 
 def _lent_by_files(settings: Settings, rows: Sequence[Row], placed: Sequence[tuple[Part, str]]) -> dict[str, str]:
@@ -135,7 +150,7 @@ def _card(row: Row, remembered: Mapping[str, tuple[object, bool, bool]], *, pool
     return Card(row.id, part, row.mode, row.model, row.numa_node, own=row.own, elsewhere=row.elsewhere)
 
 
-def _published(card: Card, pools: Mapping[int, tuple[str, str]]) -> Part:
+def _published(card: Card, pools: Pools) -> Part:
     """The part under the uuid it is published under."""
     return replace(card.part, uuid=pools[card.number][0]) if card.number in pools else card.part
 

@@ -12,37 +12,21 @@ from urllib.parse import quote
 
 from keystoneauth1.exceptions import ClientException
 
-from cantle.errors import CantleError, Conflict, NotFound, Unavailable
+from cantle.errors import Forbidden, NotFound, Unavailable
 from cantle.model.provider import Inventory, Node, Provider
 from cantle.model.request import Request, RequestGroup
+from cantle.placement.refusal import UnknownName, refusal
 
 #: ``reserved`` may equal ``total`` from here on, and refusals carry codes.
 MICROVERSION = "1.26"
+#: The first that moves capacity between providers at once.
+RESHAPE = "1.30"
 #: The first in which a provider may get another parent.
 REPARENT = "1.37"
 #: The first whose candidates come from nested providers, and in which a host, and one of several traits, can be asked for.
 CANDIDATES, IN_TREE, ANY_TRAIT = "1.29", "1.31", "1.39"
 
-#: Answers that say nothing about what was asked: Placement, its database or the way there is in trouble.
-_AWAY = frozenset({401, 403, 408, 413, 429, 502, 503, 504})
-
 _FIELDS = ("total", "reserved", "max_unit", "min_unit", "step_size", "allocation_ratio")
-
-
-class GenerationConflict(Conflict):
-    """The provider was changed since it was read (``placement-conflict``): read it again."""
-
-
-class InUse(Conflict):
-    """Somebody has an allocation of what would go away (``placement-in-use``)."""
-
-
-class NameTaken(Conflict):
-    """Another provider has the name, or this uuid exists already (``provider-name-taken``)."""
-
-
-class UnknownName(Conflict):
-    """Placement does not know a trait or resource class that was named (``placement-refused``)."""
 
 
 class PlacementClient:
@@ -183,13 +167,34 @@ class PlacementClient:
         :raises NotFound: ``provider-gone``.
         :raises UnknownName: ``placement-refused``.
         """
-        body = {
-            "resource_provider_generation": generation,
-            "inventories": {
-                name: {field: getattr(one, field) for field in _FIELDS} for name, one in inventories.items()
-            },
-        }
-        return self._set(f"/resource_providers/{uuid}/inventories", body)
+        return self._set(f"/resource_providers/{uuid}/inventories", _body(generation, inventories))
+
+    def may_reshape(self) -> None:
+        """Make sure that `reshape` is allowed. Placement looks at who asks before it looks at what: nothing is asked for.
+
+        :raises Forbidden: ``reshaper-forbidden``: the role is missing, or Placement is older than Rocky.
+        """
+        answer = self._send("POST", "/reshaper", {}, RESHAPE)
+        status = answer.status_code
+        if status in (403, 404, 406):
+            raise Forbidden(
+                "reshaper-forbidden",
+                f"Placement does not let us move cards into or out of a pool: it answered {status} to POST /reshaper. Its rule "
+                "placement:reshaper:reshape wants the role 'service': give it to the user of [placement] in its project (openstack role "
+                "add --user cantle --project service service), or set [placement] pool_identical as it was.",
+            )
+        if status != 400:
+            raise refusal(answer, "POST /reshaper")
+
+    def reshape(self, wanted: Mapping[str, tuple[int, Mapping[str, Inventory]]]) -> None:
+        """Replace the inventories of several providers at once; by uuid, the generation of each and what it shall have.
+
+        :raises GenerationConflict: ``placement-conflict``.
+        :raises InUse: ``placement-in-use``.
+        :raises UnknownName: ``placement-refused``.
+        """
+        inventories = {uuid: _body(generation, some) for uuid, (generation, some) in wanted.items()}
+        self._call("POST", "/reshaper", {"inventories": inventories, "allocations": {}}, RESHAPE)
 
     def set_traits(self, uuid: str, generation: int, traits: Iterable[str]) -> int:
         """Replace the traits of a provider; its generation afterwards.
@@ -221,19 +226,22 @@ class PlacementClient:
         return self._call("GET", path)
 
     def _call(self, method: str, path: str, body: object = None, version: str = MICROVERSION) -> Any:
-        self.requests += 1
-        try:
-            answer = self._adapter.request(path, method, json=body, microversion=version, raise_exc=False)
-        except ClientException as error:
-            raise Unavailable("placement-away", f"Placement cannot be reached: {error}.") from error
+        answer = self._send(method, path, body, version)
         if answer.status_code >= 300:
-            raise _refusal(answer, f"{method} {path}")
+            raise refusal(answer, f"{method} {path}")
         try:
             return answer.json() if answer.content else None
         except ValueError as error:
             raise Unavailable(
                 "placement-away", f"What answers {method} {path} is not Placement: its answer is no JSON."
             ) from error
+
+    def _send(self, method: str, path: str, body: object, version: str) -> Any:
+        self.requests += 1
+        try:
+            return self._adapter.request(path, method, json=body, microversion=version, raise_exc=False)
+        except ClientException as error:
+            raise Unavailable("placement-away", f"Placement cannot be reached: {error}.") from error
 
 
 def _group(suffix: str, group: RequestGroup, root: str | None) -> Iterator[str]:
@@ -248,40 +256,14 @@ def _group(suffix: str, group: RequestGroup, root: str | None) -> Iterator[str]:
         yield f"in_tree{suffix}={root}"
 
 
-def _refusal(answer: Any, what: str) -> CantleError:
-    code, detail = _said(answer)
-    status = answer.status_code
-    words = f"Placement answered {status} to {what}: {detail}"
-    if status in _AWAY:
-        return Unavailable("placement-away", words)
-    if status == 409:
-        return _conflict(code, words)
-    if status == 404:
-        return NotFound("provider-gone", words)
-    return UnknownName("placement-refused", words) if status == 400 else CantleError("placement-refused", words)
-
-
-def _conflict(code: str, words: str) -> Conflict:
-    if code.endswith((".inuse", ".cannot_delete_parent")):
-        return InUse("placement-in-use", words)
-    if code.endswith(".duplicate_name"):
-        return NameTaken("provider-name-taken", words)
-    return GenerationConflict("placement-conflict", words)
-
-
-def _said(answer: Any) -> tuple[str, str]:
-    """Code and words of a refusal, in one line."""
-    try:
-        error = answer.json()["errors"][0]
-        code, detail = str(error.get("code", "")), str(error.get("detail", ""))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        return "", "(no explanation)"
-    return code, " ".join(detail.split())[:500]
-
-
 def _node(one: Mapping[str, Any]) -> Node:
     return Node(one["uuid"], one["name"], one.get("parent_provider_uuid"), one["generation"])
 
 
 def _inventory(one: Mapping[str, Any]) -> Inventory:
     return Inventory(**{field: one[field] for field in _FIELDS})
+
+
+def _body(generation: int, inventories: Mapping[str, Inventory]) -> dict[str, Any]:
+    fields = {name: {field: getattr(one, field) for field in _FIELDS} for name, one in inventories.items()}
+    return {"resource_provider_generation": generation, "inventories": fields}

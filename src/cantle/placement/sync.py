@@ -8,99 +8,23 @@ in trouble ends the attempt, and the next one begins by looking.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from cantle.errors import CantleError, Conflict, NotFound, Unavailable
-from cantle.model.provider import Node, Provider, Record, Wanted
-from cantle.placement.difference import (
-    Create,
-    Delete,
-    Difference,
-    Move,
-    SetInventories,
-    SetTraits,
-    Step,
-    difference,
-    needs_usages,
-)
+from cantle.errors import CantleError, Conflict, Forbidden, NotFound, Unavailable
+from cantle.model.provider import Node, Provider, Record
+from cantle.placement import exchange
+from cantle.placement.difference import Delete, Difference, Move, difference, needs_usages
+from cantle.placement.exchange import ExchangeHeldUp
 from cantle.placement.overlap import suspects
+from cantle.placement.tree import HostTree, Ledger, Outcome, find_root
+from cantle.placement.writer import Writer
 
 if TYPE_CHECKING:
     from cantle.placement.client import PlacementClient  # needs an extra; whoever has a client has it
 
 #: How often one provider is tried when others change it at the same time.
 TRIES = 5
-
-
-class Ledger(Protocol):
-    """Where records are kept. All raise whatever shall end the attempt, such as the loss of the claim on the host."""
-
-    def take_root(self, root: Node) -> None:
-        """This is the host's root provider from now on; raises if it is another host's."""
-
-    def keep(self, records: Sequence[Record]) -> None:
-        """Write records, for good, before returning."""
-
-    def forget(self, uuids: Sequence[str]) -> None:
-        """Those providers are not there any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class HostTree:
-    """One host: what is wanted, and what is known.
-
-    :param names: what its root provider may be called, the likeliest first.
-    :param root: the root as it was last found; None if it never was.
-    :param wanted: by uuid, everything it shall have, and what shall go that we remember.
-    :param look: read the tree even if nothing changed here: others may have changed it there.
-    :param overlap: by uuid, what is held back since the compute service lends the same, as it was when the tree was last read.
-    :param collide: computes that anew from Nova's own providers in the tree, when it is read.
-    """
-
-    hostname: str
-    names: Sequence[str]
-    root: Node | None
-    wanted: Mapping[str, Wanted]
-    records: Mapping[str, Record]
-    look: bool = False
-    overlap: Mapping[str, str] = field(default_factory=dict)
-    collide: Callable[[Node, Sequence[Provider]], Mapping[str, str]] | None = None
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What came of it.
-
-    :param others: providers in the host's tree that are not ours; None if the tree was not read.
-    :param overlap: by uuid, what is held back since the compute service lends the same.
-    :param retiring: names of providers that wait for somebody to let go.
-    :param problems: by name of the provider, what kept it from what it shall be.
-    """
-
-    root: Node | None = None
-    others: list[Node] | None = None
-    overlap: Mapping[str, str] = field(default_factory=dict)
-    retiring: list[str] = field(default_factory=list)
-    problems: dict[str, CantleError] = field(default_factory=dict)
-    written: int = 0
-
-
-def find_root(placement: PlacementClient, hostname: str, names: Sequence[str]) -> Node:
-    """The provider of the host's compute node.
-
-    :raises NotFound: ``host-not-in-placement``.
-    """
-    for name in names:
-        found = placement.find(name)
-        if found is not None:
-            return found
-    tried = " and ".join(repr(name) for name in names)
-    raise NotFound(
-        "host-not-in-placement",
-        f"Placement has no provider for host {hostname}: tried {tried}. Start its nova-compute, or name the provider in [placement] "
-        f"provider_names = {hostname}:NAME.",
-    )
 
 
 class Sync:
@@ -111,8 +35,10 @@ class Sync:
         self._host = host
         self._ledger = ledger
         self._outcome = Outcome(host.root, overlap=host.overlap)
+        self._writer = Writer(placement)
         self._root = ""
         self._kept: set[str] = set()
+        self._owed: dict[str, int] = {}
 
     def plan(self) -> dict[str, Difference]:
         """What `run` would write, by uuid, after the same reading. Writes nothing; providers in trouble are in `outcome`."""
@@ -124,21 +50,26 @@ class Sync:
                 raise
             except CantleError as error:
                 self._outcome.problems[self._host.wanted[uuid].name] = error
-        return differences
+        return differences | self._with_what_is_owed(differences)
 
     @property
     def outcome(self) -> Outcome:
         """What came of it so far."""
         return self._outcome
 
-    def run(self) -> Outcome:
+    def run(self, before: Callable[[], None] | None = None) -> Outcome:
         """Read what must be read, write what must be written.
 
+        :param before: called before anything is written.
         :raises NotFound: ``host-not-in-placement``.
         :raises Conflict: ``host-renamed``.
+        :raises ExchangeHeldUp: before anything was written.
         :raises Unavailable: ``placement-away``; what was done so far is kept, the rest is done next time.
         """
         differences = self.plan()
+        trading = self._trading(differences)
+        if before is not None:
+            before()
         todo = {
             uuid: one for uuid, one in differences.items() if one.steps or one.before != self._host.records.get(uuid)
         }
@@ -148,13 +79,35 @@ class Sync:
         gone: list[str] = []
         try:
             for uuid, one in differences.items():
-                self._one(uuid, one, done, gone)
+                if uuid not in trading:
+                    self._one(uuid, one, done, gone)
+            if trading:
+                self._exchange(trading, done, gone)
         finally:
+            self._outcome.written = self._writer.written
             if done:
                 self._ledger.keep(done)
             if gone:
                 self._ledger.forget(gone)
         return self._outcome
+
+    def _trading(self, differences: Mapping[str, Difference]) -> dict[str, Difference]:
+        """Those between which something moves now.
+
+        :raises ExchangeHeldUp: one of them is in trouble, or the reshaper is not for us.
+        """
+        names = {uuid: self._host.wanted[uuid].name for uuid in self._host.trade.providers if uuid in self._host.wanted}
+        for name in sorted(names.values()):
+            if name in self._outcome.problems:
+                raise ExchangeHeldUp(self._outcome.problems[name])
+        trading = {uuid: differences[uuid] for uuid in names}
+        if not exchange.moves(trading.values()):
+            return {}
+        try:
+            self._placement.may_reshape()
+        except Forbidden as error:
+            raise ExchangeHeldUp(error) from error
+        return trading
 
     def _actual(self) -> dict[str, Provider | None]:
         """Each provider as it is now, or as it was when we last knew."""
@@ -216,6 +169,8 @@ class Sync:
 
     def _difference(self, uuid: str, record: Record, actual: Provider | None) -> Difference:
         wanted = self._host.wanted[uuid]
+        if uuid in self._owed:
+            wanted = replace(wanted, reserved=min(wanted.total, wanted.reserved + self._owed[uuid]))
         if wanted.withheld is None and uuid in self._outcome.overlap:
             wanted = replace(wanted, withheld=self._outcome.overlap[uuid])
         usages = None
@@ -249,7 +204,7 @@ class Sync:
     def _bring(self, uuid: str, one: Difference) -> tuple[Record | None, bool]:
         for _attempt in range(TRIES):
             try:
-                seen = self._write(uuid, one)
+                seen = self._writer.write(uuid, self._host.wanted[uuid].name, one.steps, one.before.seen)
             except (Conflict, NotFound) as error:
                 one = self._again(uuid, one, error)
                 continue
@@ -260,6 +215,67 @@ class Sync:
             "placement-conflict",
             f"Provider {self._host.wanted[uuid].name} was changed {TRIES} times while we wrote it.",
         )
+
+    def _with_what_is_owed(self, differences: Mapping[str, Difference]) -> dict[str, Difference]:
+        """Of what gains, with as much reserved as is still in use of what loses and no request of ours has: it may be bound yet."""
+        trading = [uuid for uuid in sorted(self._host.trade.providers) if uuid in differences]
+        gone = [uuid for uuid in trading if self._host.wanted[uuid].gone]
+        owed = exchange.in_use(differences[uuid] for uuid in gone) - self._host.trade.counted
+        self._owed = {}
+        for uuid in trading:
+            wanted = self._host.wanted[uuid]
+            if owed > 0 and not wanted.gone and (part := min(owed, wanted.total - wanted.reserved)) > 0:
+                self._owed[uuid] = part
+                owed -= part
+        return {
+            uuid: self._difference(uuid, differences[uuid].before, differences[uuid].before.seen) for uuid in self._owed
+        }
+
+    def _exchange(self, trading: dict[str, Difference], done: list[Record], gone: list[str]) -> None:
+        """Bring providers there between which something moves; what is known of them afterwards goes to ``done`` or ``gone``."""
+        try:
+            rest = self._exchanged(trading)
+        except Unavailable:
+            raise
+        except CantleError as error:
+            self._outcome.problems.update(dict.fromkeys((self._host.wanted[uuid].name for uuid in trading), error))
+            return
+        for uuid, one in rest.items():
+            self._one(uuid, one, done, gone)
+
+    def _exchanged(self, trading: dict[str, Difference]) -> dict[str, Difference]:
+        """Move it; what is left to do afterwards."""
+        for _attempt in range(TRIES):
+            try:
+                self._reshape(trading)
+            except (Conflict, NotFound) as error:
+                trading = {uuid: self._again(uuid, one, error) for uuid, one in trading.items()}
+                trading |= self._with_what_is_owed(trading)
+                self._keep([one.before for one in trading.values()])
+                continue
+            return {uuid: self._after_exchange(uuid, one) for uuid, one in trading.items()}
+        raise Conflict(
+            "placement-conflict",
+            f"Providers of {self._host.hostname} between which cards move were changed {TRIES} times while we wrote them.",
+        )
+
+    def _after_exchange(self, uuid: str, one: Difference) -> Difference:
+        if exchange.is_last(one):
+            return Difference((Delete(),), one.before)
+        node = self._placement.node(uuid)
+        return self._difference(uuid, one.before, None if node is None else self._look_into(node))
+
+    def _reshape(self, trading: Mapping[str, Difference]) -> None:
+        """What comes before the exchange, and the exchange."""
+        inventories = {}
+        for uuid, one in trading.items():
+            seen = self._writer.write(uuid, self._host.wanted[uuid].name, exchange.first(one), one.before.seen)
+            after = exchange.exchanged(one)
+            if seen is not None and after is not None:
+                inventories[uuid] = (seen.generation, after)
+        if inventories:
+            self._placement.reshape(inventories)
+            self._writer.written += 1
 
     def _again(self, uuid: str, one: Difference, error: CantleError) -> Difference:
         """After a refusal: what must be written now. Raises the refusal if reading again cannot help."""
@@ -280,57 +296,3 @@ class Sync:
         """Write down what is about to be written there."""
         self._ledger.keep(records)
         self._kept.update(record.uuid for record in records)
-
-    def _write(self, uuid: str, one: Difference) -> Provider | None:
-        seen = one.before.seen
-        for step in one.steps:
-            seen = self._step(uuid, step, seen)
-            self._outcome.written += 1
-        return seen
-
-    def _step(self, uuid: str, step: Step, seen: Provider | None) -> Provider | None:
-        wanted = self._host.wanted[uuid]
-        if isinstance(step, Create):
-            return self._placement.create(uuid, wanted.name, step.parent)
-        assert seen is not None  # noqa: S101 - a step before this one made or found it
-        if isinstance(step, Move):
-            generation = self._placement.move(uuid, seen.name, step.parent)  # its name stays, whatever ours would be
-            return replace(seen, parent=step.parent, generation=generation)
-        if isinstance(step, Delete):
-            self._placement.delete(uuid)
-            return None
-        if isinstance(step, SetTraits):
-            return self._set_traits(seen, step.traits)
-        return self._set_inventories(seen, step)
-
-    def _set_traits(self, seen: Provider, traits: frozenset[str]) -> Provider:
-        def write() -> int:
-            return self._placement.set_traits(seen.uuid, seen.generation, traits)
-
-        def teach() -> None:
-            for name in sorted(traits - self._placement.known_traits(traits)):
-                self._placement.make_trait(name)
-
-        return replace(seen, traits=traits, generation=_taught(write, teach))
-
-    def _set_inventories(self, seen: Provider, step: SetInventories) -> Provider:
-        def write() -> int:
-            return self._placement.set_inventories(seen.uuid, seen.generation, step.inventories)
-
-        def teach() -> None:
-            for name in sorted(step.inventories):
-                if name.startswith("CUSTOM_"):
-                    self._placement.make_class(name)
-
-        return replace(seen, inventories=dict(step.inventories), generation=_taught(write, teach))
-
-
-def _taught(write: Callable[[], int], teach: Callable[[], None]) -> int:
-    """Write; if Placement refuses, for it may not know a name of ours yet, make those known and write once more."""
-    try:
-        return write()
-    except Conflict as error:
-        if error.code != "placement-refused":
-            raise
-        teach()
-        return write()

@@ -12,7 +12,8 @@ from tests.placement_service import Placement
 from cantle.errors import CantleError
 from cantle.model.provider import Node, Record
 from cantle.placement.client import PlacementClient
-from cantle.placement.sync import HostTree, Outcome, Sync
+from cantle.placement.sync import Sync
+from cantle.placement.tree import HostTree, Outcome
 from cantle.placement.wanted import Part, Rules, wanted
 
 T4_2B = "CUSTOM_NVIDIA_1EB8_T4_2B"

@@ -1,0 +1,80 @@
+"""Capacity that moves from some providers of a host to others: cards that become a pool, a pool that becomes cards again. Pure.
+
+Written one after the other it would be offered twice in between, or not at all, for as long as Placement is away. So it is one request
+to Placement's reshaper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cantle.errors import CantleError
+from cantle.model.provider import Inventory
+from cantle.placement.difference import Delete, Difference, SetInventories, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """Providers between which capacity may move.
+
+    :param providers: their uuids.
+    :param counted: units of what shall go that requests of ours have: reserved where they shall be offered.
+    """
+
+    providers: frozenset[str] = frozenset()
+    counted: int = 0
+
+
+class ExchangeHeldUp(Exception):
+    """What shall move stays where it is this time; nothing was written yet. ``error`` says why."""
+
+    def __init__(self, error: CantleError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+def moves(some: Iterable[Difference]) -> bool:
+    """Whether one of these providers is to lose something and another to gain something."""
+    changes = [_amount(_after(one)) - _amount(_before(one)) for one in some]
+    return any(change < 0 for change in changes) and any(change > 0 for change in changes)
+
+
+def first(one: Difference) -> tuple[Step, ...]:
+    """What is written before the exchange: all but the inventory it shall end with, and its deletion."""
+    steps = [step for step in one.steps if not isinstance(step, Delete)]
+    return tuple(steps[:-1] if steps and isinstance(steps[-1], SetInventories) else steps)
+
+
+def exchanged(one: Difference) -> Mapping[str, Inventory] | None:
+    """The inventories a provider has after the exchange; None if it takes no part in it."""
+    after = _after(one)
+    return None if after == _before(one) else after
+
+
+def is_last(one: Difference) -> bool:
+    """Whether it is to be deleted after the exchange."""
+    return any(isinstance(step, Delete) for step in one.steps)
+
+
+def in_use(some: Iterable[Difference]) -> int:
+    """Units that are still in use of providers that shall not be there any more."""
+    return sum(form.total for one in some for form in one.after)
+
+
+def _before(one: Difference) -> Mapping[str, Inventory]:
+    return {} if one.before.seen is None else one.before.seen.inventories
+
+
+def _after(one: Difference) -> Mapping[str, Inventory]:
+    found = _before(one)
+    for step in one.steps:
+        if isinstance(step, SetInventories):
+            found = step.inventories
+        if isinstance(step, Delete):
+            found = {}
+    return found
+
+
+def _amount(inventories: Mapping[str, Inventory]) -> int:
+    return sum(one.total for one in inventories.values())
