@@ -23,6 +23,18 @@ from cantle.model.pool import PciDevice, PciRequest, Pools
 CASES = 2000
 ERROR = "error"
 
+#: The socket of each node: two with two nodes each, also interleaved and numbered with gaps, four, one, none known, one of them not known,
+#: and a host that has fewer nodes than its devices say.
+BOARDS = (
+    {"0": 0, "1": 0, "2": 1, "3": 1},
+    {"0": 0, "1": 8, "2": 0, "3": 8},
+    {"0": 0, "1": 1, "2": 2, "3": 3},
+    dict.fromkeys("0123", 0),
+    dict.fromkeys("0123"),
+    {"0": 0, "1": 0, "2": None, "3": 1},
+    {"0": 0, "1": 0},
+)
+
 Case = dict[str, Any]
 
 
@@ -215,7 +227,7 @@ def pool_case(chance: random.Random) -> Case:
     """Devices, a whitelist with tags, and requests."""
     devices: list[Case] = []
     for bus in range(0xF0, 0xF0 + chance.randrange(1, 5)):
-        node = chance.choice([0, 0, 1, None])
+        node = chance.choice([0, 0, 1, 2, 3, None])
         plain = chance.random() < 0.5
         address = f"0000:{bus:02x}:00.0"
         ids = ("10de", "1eb8") if plain else ("8086", "1520")
@@ -240,8 +252,8 @@ def pool_case(chance: random.Random) -> Case:
         "ask": "pools",
         "devices": devices,
         "entries": entries,
-        "sockets": chance.choice([{"0": 0, "1": 0}, {"0": 0, "1": 1}, {"0": None, "1": None}]),
-        "nodes": chance.choice([None, [0], [1], [0, 1]]),
+        "sockets": chance.choice(BOARDS),
+        "nodes": chance.choice([None, [0], [1], [0, 1], [2], [1, 3]]),
         "requests": [
             {
                 "count": chance.choice([1, 1, 2, 3]),

@@ -21,11 +21,15 @@ _NOWHERE = PciAddress(0, 0, 0, 0)
 INTERFACES = "interfaces"
 
 WITHHELD = "no [pci] device_spec matches it, so it is not given to guests"
+#: Nova keeps such a device reserved after its first guest until a person has looked; Cantle would clean it and lend it again.
+ONE_TIME = (
+    "its [pci] device_spec says one_time_use, which only Nova's own PCI devices can keep: Cantle does not lend it"
+)
 
 
 def labelled(host: HostView, device: DeviceReport) -> DeviceReport:
     """A device's report with its labels; configuration goes before what its driver says. One that is given to guests as it is, and that a
-    whitelist does not name, offers nothing.
+    whitelist does not name, or that it names for one use only, offers nothing.
     """
     labelling = host.enabled.labelling
     function = next((one for one in host.functions if str(one.address) == device.address), None)
@@ -37,8 +41,9 @@ def labelled(host: HostView, device: DeviceReport) -> DeviceReport:
     whole = any(handle.attach_type is AttachType.PCI for one in device.deployables for handle in one.handles)
     if labelling.whitelist.specs and whole:
         spec = labelling.whitelist.of(candidate)
-        if spec is None:
-            reason = f"{device.reason}; {WITHHELD}" if device.reason else WITHHELD
+        withheld = WITHHELD if spec is None else ONE_TIME if spec.tags.get("one_time_use") == "true" else None
+        if spec is None or withheld is not None:
+            reason = "; ".join(filter(None, (device.reason, withheld)))
             return msgspec.structs.replace(device, labels=labels, deployables=(), reason=reason)
         labels |= spec.pool_tags
         device = msgspec.structs.replace(device, deployables=tuple(_tagged(spec, one) for one in device.deployables))

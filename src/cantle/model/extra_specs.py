@@ -35,6 +35,8 @@ from cantle.model.requirement import Requirement
 PROFILE = "accel:device_profile"
 ALIAS = "pci_passthrough:alias"
 NUMA = "hw:pci_numa_affinity_policy"
+#: The same as a property of images, which Cantle has none of: in a flavor it would be a label that no card has.
+IMAGE_NUMA = "hw_pci_numa_affinity_policy"
 POLICY = "group_policy"
 GPUS = "gpus"
 
@@ -85,6 +87,8 @@ def read(extra_specs: Mapping[str, str], aliases: Aliases, profile_groups: Seque
     :param profile_groups: the groups of `profile_named`.
     :raises BadRequest: ``bad-extra-spec``, naming the key; ``alias-not-defined``; ``bad-profile-groups``.
     """
+    if IMAGE_NUMA in extra_specs:
+        raise BadRequest("bad-extra-spec", f"{IMAGE_NUMA} is a property of images; the key of a flavor is {NUMA}.")
     suffixed: dict[str, _Suffixed] = defaultdict(_Suffixed)
     labels: list[Requirement] = []
     ignored: list[str] = []

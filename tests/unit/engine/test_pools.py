@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from tests.unit.engine.cloud import ALICE, Host, make_profile, t4, whole
 
+from cantle.engine.device import list_devices
 from cantle.engine.lease import create_lease
 from cantle.engine.pool import list_pools
 from cantle.errors import NotFound
@@ -38,6 +39,17 @@ def test_a_lease_takes_its_card_out_of_the_pools(db: Database) -> None:
     assert list_pools(db) == []
     with pytest.raises(NotFound):
         list_pools(db, hostname="nowhere")
+
+
+def test_a_tag_that_its_device_spec_drops_is_gone_with_the_next_report(db: Database) -> None:
+    """Also from a card that is lent meanwhile."""
+    host = Host(db)
+    host.report(card(1, live_migratable="true"))  # type: ignore[arg-type]
+    make_profile(db, "whole", [{"resources:PGPU": "1"}])
+    create_lease(db, ALICE, profile_name="whole")
+    host.report(card(1))  # type: ignore[arg-type]
+    (device,) = list_devices(db)
+    assert device.labels == {}
 
 
 def test_pools_are_in_the_log_when_a_hosts_devices_have_changed(db: Database, caplog: pytest.LogCaptureFixture) -> None:
