@@ -51,14 +51,24 @@ class GpuDriver:
             try:
                 offered = {one.type_id: one for one in mdev.types(host.root, str(function.address))}
                 parent = self._parent(host, function, offered)
-                if parent is None:
+                cut = self._cut_otherwise(host, function) if parent is None else None
+                if cut is not None:
+                    found.append(cut)
+                elif parent is None:
                     found.append(self._whole(host, function, offered))
                 else:
                     parents.append((function, parent))
             except CantleError as error:
                 found.append(self._unreadable(host, function, error))
-        cut = slices.slices(host, [parent for _, parent in parents])
-        return found + [self._cut(host, function, parent, cut[parent.address]) for function, parent in parents]
+        units = slices.slices(host, [parent for _, parent in parents])
+        return found + [self._cut(host, function, parent, units[parent.address]) for function, parent in parents]
+
+    def _cut_otherwise(self, host: HostView, function: PciFunction) -> DeviceReport | None:  # noqa: ARG002 - for subclasses
+        """A card that is cut by its maker's own means, and by no parent; None for one that is not.
+
+        :raises CantleError: it cannot be found out.
+        """
+        return None
 
     def configured(self, host: HostView, address: str) -> EnabledType | None:
         """The type enabled for a card by name, or by default if it is one of this maker's."""

@@ -6,7 +6,10 @@ number. The minor alone names its node, and it is in no order of anything.
 
 from __future__ import annotations
 
-from cantle.errors import Conflict
+import re
+from collections.abc import Iterable
+
+from cantle.errors import Conflict, HostError
 from cantle.kernel.char_device import Node, major
 from cantle.kernel.root import Root
 from cantle.model.pci import PciAddress
@@ -16,6 +19,9 @@ _CONTROL_MINOR = 255
 _MODESET_MINOR = 254
 #: Older than 550 the driver calls itself by the second name in /proc/devices.
 _NAMES = ("nvidia", "nvidia-frontend")
+#: A row of nvidia-smi mig -lgi: GPU, name, profile's id, instance's id, placement.
+_INSTANCE = re.compile(r"^\|\s+[0-9]+\s+MIG\s+(\S+)\s+[0-9]+\s+([0-9]+)\s+\S+\s+\|", re.MULTILINE)
+_SECONDS = 10.0
 
 
 def minor(root: Root, address: PciAddress) -> int | None:
@@ -52,6 +58,38 @@ def shared_nodes(root: Root) -> list[Node]:
         found.append(Node(root.host_path("dev/nvidia-modeset"), driver, _MODESET_MINOR, shared=True))
     named = ("nvidia-uvm", "nvidia-uvm-tools")
     return found + [Node(root.host_path(f"dev/{name}"), uvm, index, shared=True) for index, name in enumerate(named)]
+
+
+def mig_slices(root: Root, address: PciAddress) -> list[tuple[int, int]]:
+    """The MIG slices of a card that can be used: its compute instances, as pairs of GPU instance and compute instance. None for a card that
+    is not cut so. The list ``mig-minors`` has every slice that there could be; the directories are those that there are.
+
+    :raises HostError: ``host-read-failed``.
+    """
+    its = minor(root, address)
+    if its is None:
+        return []
+    place = f"proc/driver/nvidia/capabilities/gpu{its}/mig"
+    found = []
+    for gpu_instance in _numbered(root.names(place), "gi"):
+        names = root.names(f"{place}/gi{gpu_instance}")
+        found += [(gpu_instance, compute_instance) for compute_instance in _numbered(names, "ci")]
+    return found
+
+
+def mig_profiles(root: Root, address: PciAddress) -> dict[int, str]:
+    """By GPU instance of a card, its profile (``1g.5gb``). Only NVIDIA's tool tells it.
+
+    :raises HostError: ``tool-not-run``; ``nvidia-smi-refused``.
+    """
+    ran = root.run(["nvidia-smi", "-i", str(address), "mig", "-lgi"], _SECONDS)
+    if ran.status:
+        raise HostError("nvidia-smi-refused", f"nvidia-smi mig -lgi of {address} failed: {ran.words or ran.status}")
+    return {int(row[2]): row[1] for row in _INSTANCE.finditer(ran.out)}
+
+
+def _numbered(names: Iterable[str], prefix: str) -> list[int]:
+    return sorted(int(name[2:]) for name in names if name.startswith(prefix) and name[2:].isdigit())
 
 
 def mig_nodes(root: Root, card_minor: int, gpu_instance: int, compute_instance: int) -> list[Node]:

@@ -15,10 +15,12 @@ _TAIL = 400
 
 
 class Ran(NamedTuple):
-    """What a tool came to: its exit status, and the end of what it said (on standard error, else on standard output), in one line."""
+    """What a tool came to: its exit status, the end of what it said (on standard error, else on standard output) in one line, and all that
+    it wrote to standard output."""
 
     status: int
     words: str
+    out: str = ""
 
 
 def run(argv: Sequence[str], seconds: float) -> Ran:
@@ -45,4 +47,4 @@ def run(argv: Sequence[str], seconds: float) -> Ran:
     except OSError as error:
         raise HostError("tool-not-run", f"{tool} does not run: {error.strerror}", errno=error.errno) from error
     lines = [line.strip() for line in (done.stderr or done.stdout).splitlines()]
-    return Ran(done.returncode, "; ".join(filter(None, lines))[-_TAIL:])
+    return Ran(done.returncode, "; ".join(filter(None, lines))[-_TAIL:], done.stdout)

@@ -144,18 +144,19 @@ def _now(function: PciFunction, around: Surroundings) -> tuple[Mode, bool, str]:
     if function.sriov_enabled:
         return _in_virtual_functions(function, around)
     if around.mig_instances:
-        return (
-            Mode.MIG,
-            False,
-            f"cannot now: it is cut into {around.mig_instances} MIG instances; remove them to lend it whole",
-        )
-    if around.no_isolation and around.has_room:
-        return Mode.MDEV, True, f"can be cut into mediated devices (not lent whole: {around.no_isolation})"
-    if around.no_isolation and around.for_containers:
-        return Mode.PASSTHROUGH, True, f"can be lent whole, to containers alone: {around.no_isolation}"
+        words = f"can be lent in its MIG slices, to containers alone ({around.mig_instances} GPU instances)"
+        return Mode.MIG, True, f"{words}; remove them to lend it whole"
     if around.no_isolation:
-        return Mode.UNASSIGNABLE, False, f"cannot: {around.no_isolation}"
+        return _not_isolated(around)
     return Mode.PASSTHROUGH, True, _whole(function, around)
+
+
+def _not_isolated(around: Surroundings) -> tuple[Mode, bool, str]:
+    if around.has_room:
+        return Mode.MDEV, True, f"can be cut into mediated devices (not lent whole: {around.no_isolation})"
+    if around.for_containers:
+        return Mode.PASSTHROUGH, True, f"can be lent whole, to containers alone: {around.no_isolation}"
+    return Mode.UNASSIGNABLE, False, f"cannot: {around.no_isolation}"
 
 
 def _unreadable(around: Surroundings) -> tuple[Mode, bool, str]:

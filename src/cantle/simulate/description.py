@@ -37,6 +37,8 @@ _PATH = re.compile(rf"virtual(/{_FILE_NAME.pattern})+")
 #: More than any real host has; a larger file is a mistake.
 _MAX_BYTES = 1 << 20
 _MOST = 1023
+#: Of MIG: NVIDIA's driver numbers them so.
+_MOST_INSTANCES = 15
 
 
 class _Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -68,6 +70,14 @@ class MdevSpec(_Part, frozen=True):
     driver: str = "vfio_mdev"
 
 
+class MigSlice(_Part, frozen=True):
+    """A compute instance of a card in MIG mode. ``profile`` is that of its GPU instance: ``1g.5gb``."""
+
+    gpu_instance: int
+    compute_instance: int = 0
+    profile: str = "1g.5gb"
+
+
 class Function(_Part, frozen=True, rename={"class_id": "class"}):
     """A PCI function. Ids are hex digits without 0x.
 
@@ -80,6 +90,7 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     :param power_state: ``D0``, or ``D3cold`` for one that sleeps.
     :param resets: the methods by which it can be reset, best first; none for one that cannot be.
     :param config: the first bytes of its configuration space in hex; ``ffffffff`` for one that fell off the bus.
+    :param mig: the slices that NVIDIA's driver has cut it into.
     :param serial: 16 hex digits that are this very card's: its Device Serial Number (in the place of ``config``), and what its driver
         says of it.
     """
@@ -103,6 +114,7 @@ class Function(_Part, frozen=True, rename={"class_id": "class"}):
     resets: tuple[str, ...] = ("flr", "bus")
     config: str | None = None
     serial: str | None = None
+    mig: tuple[MigSlice, ...] = ()
 
 
 class Parent(_Part, frozen=True):
@@ -246,6 +258,10 @@ def _check_function(function: Function, source: str) -> str:
     _require(re.compile(r"([0-9a-f]{16})?"), function.serial or "", f"{where}: serial", source)
     for driver in (*function.drivers, *filter(None, [function.driver])):
         _require(_FILE_NAME, driver, f"{where}: driver", source)
+    for one in function.mig:
+        _require(re.compile(r"[0-9]+g\.[0-9]+gb([+-][a-z0-9.]+)*"), one.profile, f"{where}: mig: profile", source)
+        if not (0 <= one.gpu_instance < _MOST_INSTANCES and 0 <= one.compute_instance < _MOST_INSTANCES):
+            raise _malformed(source, f"{where}: mig: instances are numbered from 0 to {_MOST_INSTANCES - 1}")
     if function.mdev is not None:
         _check_mdev(function.mdev, where, source)
         if function.driver is None:

@@ -53,6 +53,39 @@ def lay_nodes(tree: Tree, described: Description, device: str, function: Functio
         for name in (f"nvidia{minor}", *_SHARED):
             if not tree.exists(f"dev/{name}"):
                 tree.put(f"dev/{name}", "", 0o666)
+        _lay_mig(tree, function, minor)
+
+
+def _lay_mig(tree: Tree, function: Function, minor: int) -> None:
+    """The capabilities of a card's slices, each with a node of its own (NVIDIA's "Device Nodes and Capabilities")."""
+    for one in function.mig:
+        instance = f"gi{one.gpu_instance}"
+        for rel, ci in (
+            (f"{instance}/access", None),
+            (f"{instance}/ci{one.compute_instance}/access", one.compute_instance),
+        ):
+            place = f"proc/driver/nvidia/capabilities/gpu{minor}/mig/{rel}"
+            if not tree.exists(place):
+                number = mig_minor(minor, one.gpu_instance, ci)
+                tree.put(place, f"DeviceFileMinor: {number}\nDeviceFileMode: 292\nDeviceFileModify: 1")
+                tree.put(f"dev/nvidia-caps/nvidia-cap{number}", "", 0o444)
+
+
+def mig_minor(card: int, gpu_instance: int, compute_instance: int | None) -> int:
+    """The minor of a slice's capability, numbered through as the driver does: 15 GPU instances a card, each with up to 8 compute
+    instances."""
+    return 3 + (card * 15 + gpu_instance) * 9 + (0 if compute_instance is None else 1 + compute_instance)
+
+
+def mig_table(function: Function) -> str:
+    """What ``nvidia-smi mig -lgi`` prints of a card."""
+    rows = {one.gpu_instance: one.profile for one in function.mig}
+    lines = [
+        f"|   0  {f'MIG {profile}':<18}  19       {number:>2}          {number}:1     |"
+        for number, profile in sorted(rows.items())
+    ]
+    edge = "+" + "=" * 55 + "+"
+    return "\n".join([edge, "| GPU   Name             Profile  Instance   Placement  |", edge, *lines, edge]) + "\n"
 
 
 def remove_nodes(tree: Tree, described: Description, device: str, function: Function, driver: str) -> None:
@@ -65,6 +98,7 @@ def remove_nodes(tree: Tree, described: Description, device: str, function: Func
     if driver == NVIDIA:
         tree.remove(f"proc/driver/nvidia/gpus/{function.address}")
         tree.remove(f"dev/nvidia{_minor(described, function)}")
+        tree.remove(f"proc/driver/nvidia/capabilities/gpu{_minor(described, function)}")
 
 
 def space_with_serial(function: Function, serial: str) -> bytes:

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 
 from cantle.kernel.tools import Ran
 from cantle.simulate.description import Description, Function, MdevSpec
+from cantle.simulate.node import mig_table
 from cantle.simulate.tree import (
     IOMMU_GROUPS,
     MDEV_DEVICES,
@@ -86,6 +87,13 @@ class Kernel:
                     if not self.tree.exists(f"{MDEV_DEVICES}/{uuid}"):
                         self._erase_mdev(device, uuid, type_id)
                 write_available(self.tree, device, mdev)
+
+    def nvidia_smi(self, address: str) -> Ran:
+        """What ``nvidia-smi -i ADDRESS mig -lgi`` comes to."""
+        function = self.described.function(address)
+        if function is None or not function.mig:
+            return Ran(6, "No MIG-enabled devices found.")
+        return Ran(0, "", mig_table(function))
 
     def modprobe(self, module: str) -> Ran:
         """What ``modprobe`` of this module comes to, in kmod's words."""

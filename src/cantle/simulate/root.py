@@ -91,13 +91,16 @@ class SimulatedRoot(Root):
         self._faults.append(Fault(error, ending, nth, after))
 
     def run(self, argv: Sequence[str], seconds: float) -> Ran:  # noqa: ARG002 - nothing here takes any time
-        """As :meth:`cantle.kernel.root.Root.run`, of the only tool that a simulated host has: ``modprobe -- MODULE``."""
+        """As :meth:`cantle.kernel.root.Root.run`, of the tools that a simulated host has: ``modprobe -- MODULE`` and ``nvidia-smi -i
+        ADDRESS mig -lgi``."""
         if self._tool_faults:
             fault = self._tool_faults.pop(0)
             if isinstance(fault, HostError):
                 raise fault
             return fault
         with self._locked():
+            if argv[0] == "nvidia-smi":
+                return self.kernel.nvidia_smi(argv[2])
             return self.kernel.modprobe(argv[-1])
 
     def fail_tool(self, fault: Ran | HostError) -> None:

@@ -331,8 +331,8 @@ def test_a_card_cut_into_mig_instances_is_in_that_mode(tree: Tree) -> None:
         tree.file(f"proc/driver/nvidia/capabilities/gpu3/mig/{instance}/access", "DeviceFileMinor: 12\n")
     assert verdict(tree) == (
         "mig",
-        False,
-        "cannot now: it is cut into 2 MIG instances; remove them to lend it whole",
+        True,
+        "can be lent in its MIG slices, to containers alone (2 GPU instances); remove them to lend it whole",
     )
     assert capabilities(tree) == ["passthrough", "mig"]
 
