@@ -5,15 +5,16 @@
     python -m bench.agents --database sqlite       `cantle serve`, everything in one process
 
 With PostgreSQL and MariaDB the agents' listener is gunicorn as docs/deploy says, one worker with a thread for each agent and a hundred
-more, and another gunicorn answers clients. TLS is at the proxy, so none is here. Each agent has a token of its own. CPU is of the server's
-processes, not of the database's nor of the agents'.
+more, and another gunicorn answers clients. TLS is at the proxy, so none is here. Each agent has a token of its own, looks at its host every
+minute and reports when a real one would. CPU is of the server's processes, not of the database's nor of the agents'. Another client's calls
+are measured by a process of its own; all agents are one process, on the same machine.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import http.client
+import datetime as dt
 import os
 import platform
 import random
@@ -27,7 +28,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.agents_crowd import Crowd
+from bench.agents_others import Others, call
 from bench.databases import KINDS, databases
+from sqlalchemy import func, select
 from tests.real.processes import Service, answers, free_port
 
 from cantle.engine.token import add
@@ -36,6 +39,8 @@ from cantle.model.identity import LOCAL_ADMIN
 from cantle.model.token import Role
 from cantle.store import migrate
 from cantle.store.database import Database
+from cantle.store.tables import hosts
+from cantle.store.types import database_now
 
 DEPLOY = Path(__file__).parents[1] / "docs" / "deploy"
 
@@ -45,9 +50,10 @@ GOAL_REPORT_MS = 2.0
 GOAL_BACK_S = 60.0
 GOAL_OTHERS = 3.0
 
-#: Hosts woken, reports sent, and calls of another client.
+#: Hosts woken, reports sent, and seconds for which another client calls while nothing else happens.
 WAKES = 100
 REPORTS = 500
+NORMAL_S = 20.0
 
 
 @dataclass
@@ -81,7 +87,29 @@ def main() -> int:
         migrate.upgrade(url)
         tokens = make_tokens(url, chosen.agents)
         servers = stack.enter_context(serving(place, url, chosen.database, chosen.agents))
-        return asyncio.run(measure(servers, tokens, chosen.seconds))
+        others = Others(servers.public_port)
+        stack.callback(others.close)
+        return asyncio.run(measure(servers, others, Silence(url, stack), tokens, chosen.seconds))
+
+
+class Silence:
+    """Asks the database of which hosts it has not been written that they were heard."""
+
+    def __init__(self, url: str, stack: ExitStack) -> None:
+        self._database = Database.open(url)
+        stack.callback(self._database.close)
+
+    def since(self, moment: dt.datetime) -> int:
+        """How many were not heard after that moment of the database's."""
+        with self._database.read() as connection:
+            query = select(func.count()).where(hosts.c.last_seen <= moment)
+            return connection.execute(query).scalar_one()
+
+    def now(self) -> dt.datetime:
+        """The database's time."""
+        with self._database.read() as connection:
+            moment: dt.datetime = connection.execute(select(database_now())).scalar_one()
+            return moment
 
 
 def make_tokens(url: str, count: int) -> dict[str, str]:
@@ -136,18 +164,18 @@ def gunicorn(name: str, application: str, config: Path, port: int, threads: int,
     return Service(name, argv, config.parent, env={"CANTLE_CONFIG": str(config)})
 
 
-async def measure(servers: Servers, tokens: dict[str, str], seconds: float) -> int:
+async def measure(servers: Servers, others: Others, silence: Silence, tokens: dict[str, str], seconds: float) -> int:
     """All of it, one after the other."""
     missed = 0
     crowd = Crowd(servers.agents_port, tokens)
     began = time.monotonic()
     async with crowd:
-        await crowd.settled(began)
+        await crowd.settled()
         print(f"{'all have reported and wait, after':52} {time.monotonic() - began:8.1f} s")
         missed += await idle(servers, crowd, seconds)
         await wake(servers, crowd)
         missed += await unchanged(servers, crowd)
-        missed += await herd(servers, crowd)
+        missed += await herd(servers, others, silence)
     return int(missed > 0)
 
 
@@ -196,49 +224,29 @@ async def unchanged(servers: Servers, crowd: Crowd) -> int:
     return int(each > GOAL_REPORT_MS)
 
 
-async def herd(servers: Servers, crowd: Crowd) -> int:
+async def herd(servers: Servers, others: Others, silence: Silence) -> int:
     """The agents' listener is restarted: all agents come back, while another client goes on calling the API."""
-    normal = await asyncio.to_thread(others, servers.public_port, 5.0)
-    restarted = asyncio.to_thread(servers.restart_agents)
-    if servers.agents.name == "serve":
-        await restarted
-        since = time.monotonic()
-        during = asyncio.create_task(asyncio.to_thread(others, servers.public_port, 20.0))
-    else:
-        during = asyncio.create_task(asyncio.to_thread(others, servers.public_port, 20.0))
-        await restarted
-        since = time.monotonic()
-    back = await crowd.settled(since) - since
-    slower = percentile(await during, 99) / percentile(normal, 99)
+    others.begin()
+    await asyncio.sleep(NORMAL_S)
+    normal = await asyncio.to_thread(others.end)
+    apart = servers.agents.name != "serve"
+    if apart:
+        others.begin()
+    moment = await asyncio.to_thread(silence.now)
+    await asyncio.to_thread(servers.restart_agents)
+    began = time.monotonic()
+    if not apart:
+        others.begin()
+    while await asyncio.to_thread(silence.since, moment):
+        await asyncio.sleep(0.5)
+    back = time.monotonic() - began
+    found = await asyncio.to_thread(others.end)
+    slower = percentile(found, 99) / percentile(normal, 99)
     line("after a restart, until the last agent is back", back, "s", GOAL_BACK_S)
-    line("another client's call meanwhile, p99", percentile(await during, 99), "ms")
+    line("another client's call, p99", percentile(normal, 99), "ms")
+    line("the same while agents come back", percentile(found, 99), "ms")
     line("the same, times its normal p99", slower, "x", GOAL_OTHERS)
     return (back > GOAL_BACK_S) + (slower > GOAL_OTHERS)
-
-
-def others(port: int, seconds: float) -> list[float]:
-    """Milliseconds of each call of a client of the accelerator API that calls for so long, twenty times a second."""
-    found = []
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        began = time.monotonic()
-        call(port, "GET", "/v2/device_profiles")
-        found.append(1000 * (time.monotonic() - began))
-        time.sleep(0.05)
-    return found
-
-
-def call(port: int, method: str, path: str) -> bytes:
-    """One call; it must succeed."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    try:
-        connection.request(method, path)
-        answer = connection.getresponse()
-        text = answer.read()
-        assert answer.status < 400, text
-        return text
-    finally:
-        connection.close()
 
 
 def used(pid: int) -> float:

@@ -1,4 +1,4 @@
-"""Thousands of agents in one process: each keeps one connection, reports once, and waits for work with the pauses of `cantle.agent`."""
+"""Thousands of agents in one process: each keeps one connection, reports when `cantle.agent` would, and waits for work as it does."""
 
 from __future__ import annotations
 
@@ -13,15 +13,23 @@ from collections.abc import Awaitable, Callable
 import msgspec
 from tests.unit.engine.cloud import t4
 
+from cantle.agent.agent import RESCAN
 from cantle.agent.backoff import Backoff
+from cantle.agent.client import ANSWER, CONNECT
+from cantle.agent.reports import AGAIN
 from cantle.wire.inventory import InventoryReport
 
-#: Seconds that one call waits for work; an agent's own are 60, less the time since its last look.
-WAITS = (45.0, 60.0)
+
+class Away(Exception):
+    """The server did not answer, or asked to be left alone for so many seconds."""
+
+    def __init__(self, why: str, seconds: float = 0.0) -> None:
+        super().__init__(why)
+        self.seconds = seconds
 
 
 class Agent:
-    """One host's connection.
+    """One host's agent, as far as its server sees it.
 
     :param heard: called with its name when it was given work of another generation.
     """
@@ -36,26 +44,28 @@ class Agent:
         digest = hashlib.sha256(msgspec.json.encode(devices)).hexdigest()
         self._token = token
         self._report = msgspec.json.encode(InventoryReport(f"start-of-{name}", digest, devices))
+        self._reported_at: float | None = None
         self.generation: int | None = None
-        #: Calls that were answered, and when it was last answered at all.
+        #: Calls that were answered.
         self.answers = 0
-        self.answered_at = 0.0
 
     async def live(self) -> None:
-        """Report, then wait for work for ever; after a failure, again from the beginning after a pause."""
+        """Look every `RESCAN` seconds, report if that is due, and wait for work in between; after a failure, again after a pause."""
         away = Backoff()
-        reported = False
+        look_at = time.monotonic()
         while True:
             try:
-                if not reported:
-                    await self.report()
-                    reported = True
-                await self._work()
+                if time.monotonic() >= look_at:
+                    # Hosts were not started at one moment.
+                    look_at = time.monotonic() + (RESCAN if self.generation is not None else random.uniform(0, RESCAN))  # noqa: S311
+                    if self._reported_at is None or time.monotonic() > self._reported_at + AGAIN:
+                        await self.report()
+                await self._work(max(0.1, look_at - time.monotonic()))
                 away.reset()
-            except (OSError, EOFError, ValueError):
+            except (OSError, EOFError, Away) as error:
                 self._hang_up()
-                reported = False
-                await asyncio.sleep(away.next())
+                self._reported_at = None
+                await asyncio.sleep(away.next(error.seconds if isinstance(error, Away) else 0.0))
 
     def again(self) -> Agent:
         """The same agent with a second connection."""
@@ -63,34 +73,45 @@ class Agent:
 
     async def report(self) -> None:
         """The same report as ever."""
-        await self._call("PUT", "inventory", self._report)
+        await self._call("PUT", "inventory", body=self._report)
+        self._reported_at = time.monotonic()
 
-    async def _work(self) -> None:
-        query = "" if self.generation is None else f"?generation={self.generation}&wait={random.uniform(*WAITS):.1f}"  # noqa: S311
-        found = json.loads(await self._call("GET", f"work{query}"))["generation"]
-        if self.generation is not None and found != self.generation:
+    async def _work(self, seconds: float) -> None:
+        if self.generation is None:
+            self.generation = json.loads(await self._call("GET", "work"))["generation"]
+            return
+        asked = f"work?generation={self.generation}&wait={seconds:.1f}"
+        text = await self._call("GET", asked, f'If-None-Match: "{self.generation}"\r\n', seconds=seconds)
+        if text:
+            self.generation = json.loads(text)["generation"]
             self._heard(self.name)
-        self.generation = found
 
-    async def _call(self, method: str, path: str, body: bytes = b"") -> bytes:
+    async def _call(self, method: str, path: str, head: str = "", body: bytes = b"", seconds: float = 0) -> bytes:
         if self._streams is None:
-            self._streams = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self._port), 5)
+            self._streams = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self._port), CONNECT)
         reader, writer = self._streams
-        line = f"{method} /v1/hosts/{self.name}/{path} HTTP/1.1\r\n{self._head}Content-Length: {len(body)}\r\n\r\n"
+        line = (
+            f"{method} /v1/hosts/{self.name}/{path} HTTP/1.1\r\n{self._head}{head}Content-Length: {len(body)}\r\n\r\n"
+        )
         writer.write(line.encode() + body)
-        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 95)).decode("latin-1").lower()
-        length = head.partition("content-length: ")[2].partition("\r\n")[0]
-        text = await reader.readexactly(int(length or 0))
-        if " 200 " not in head.partition("\r\n")[0]:
-            raise ValueError(text[:200])
+        answer = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), seconds + ANSWER)).decode("latin-1").lower()
+        text = await reader.readexactly(int(_field(answer, "content-length") or 0))
+        status = int(answer.split()[1])
+        if status not in (200, 304):
+            raise Away(text[:200].decode(), float(_field(answer, "retry-after") or 0))
+        if _field(answer, "connection") == "close":
+            self._hang_up()
         self.answers += 1
-        self.answered_at = time.monotonic()
         return text
 
     def _hang_up(self) -> None:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+
+
+def _field(head: str, name: str) -> str:
+    return head.partition(f"\r\n{name}: ")[2].partition("\r\n")[0]
 
 
 class Crowd:
@@ -119,14 +140,13 @@ class Crowd:
         """Calls of all of them that were answered."""
         return sum(agent.answers for agent in self.agents)
 
-    async def settled(self, since: float, seconds: float = 300.0) -> float:
-        """When the last of them was answered for the first time after ``since``, by the clock of `time.monotonic`."""
+    async def settled(self, seconds: float = 300.0) -> None:
+        """Return when each has reported and knows its work."""
         end = time.monotonic() + seconds
-        while not all(agent.answered_at > since and agent.generation is not None for agent in self.agents):
+        while any(agent.generation is None for agent in self.agents):
             if time.monotonic() > end:
-                raise SystemExit("bench: not all agents came back")
+                raise SystemExit("bench: not all agents came up")
             await asyncio.sleep(0.1)
-        return max(agent.answered_at for agent in self.agents)
 
     async def woken(self, name: str, change: Callable[[], Awaitable[None]]) -> float:
         """Seconds from the beginning of ``change`` until that host's agent has the answer."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, bindparam, func, select
 
 from cantle.store.prepared import LONGEST, Prepared
 from cantle.store.tables import hosts
@@ -24,7 +25,8 @@ OF_HOSTS = "host/"
 #: Seconds after which all are compared though the sum is the same: in a database that was restored it may be, by accident.
 WHOLE_S = 10.0
 
-_SUM = Prepared(select(func.count().label("hosts"), func.sum(hosts.c.generation).label("generations")))
+_SUMS: list[ColumnElement[Any]] = [func.count().label("hosts"), func.sum(hosts.c.generation).label("generations")]
+_SUM = Prepared(select(*_SUMS))
 _ALL = select(hosts.c.hostname, hosts.c.generation)
 _EVERY = Prepared(_ALL)
 _NAMED = Prepared(_ALL.where(hosts.c.hostname.in_(bindparam("names", expanding=True))), lists=("names",))
