@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cantle.engine import choice
 from cantle.errors import BadRequest, NotFound
+from cantle.keeper.placement_sums import Stock, left_of, of_sums
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.explanation import Explanation, GroupView, Reason
 from cantle.model.provider import Inventory, Record
@@ -165,8 +166,7 @@ def of_amounts(group: RequestGroup, inventories: Mapping[str, Inventory], used: 
             steps = "" if one.step_size == 1 else f" in steps of {one.step_size}"
             what = f"gives one group {one.min_unit} to {one.max_unit} {name}{steps}, {wanted} wanted"
             return Why("not-so-many-at-once", what, "ask for fewer in one group, or raise max_unit")
-        left = int((one.total - one.reserved) * one.allocation_ratio) - used.get(name, 0)
-        if left >= wanted:
+        if left_of(one, used.get(name, 0)) >= wanted:
             continue
         if ours.operator.reserved and one.reserved >= one.total:
             return Why(
@@ -237,6 +237,7 @@ def _together(
     if asked.isolate and set(left) - closed:
         mixed, _ = _offered(client, replace(asked, isolate=False), ours, None)
     tallies: dict[Why, _Tally] = {}
+    examined = 0
     unknown = ", ".join(sorted(seen.unknown - {DISABLED}))
     for name in left:
         if unknown:
@@ -249,11 +250,34 @@ def _together(
                 "not-isolated", "has too few different providers for groups that are isolated", "group_policy=none"
             )
         else:
-            why = Why(
-                "not-together", "has a provider for each group, but not for all of them together", "ask for fewer"
-            )
+            there = [one for one in ours if one.hostname == name and _would_do(asked, one, seen)]
+            examined += len(there)
+            found = of_sums(asked, _stocks(client, there)) if examined <= EXAMINED else None
+            why = found or _NOT_TOGETHER
         _count(tallies, why, name, "", cards=0)
     return _sorted(tallies)
+
+
+_NOT_TOGETHER = Why("not-together", "has a provider for each group, but not for all of them together", "ask for fewer")
+
+
+def _would_do(asked: Request, one: Ours, seen: Look) -> bool:
+    return any(
+        one.record.uuid in seen.able[group.amounts] and of_provider(group, one, seen.there, seen.traits) is None
+        for group in asked.groups
+    )
+
+
+def _stocks(client: PlacementClient, providers: Sequence[Ours]) -> list[Stock]:
+    """What providers have left of their classes, two requests each. One that is gone meanwhile has nothing."""
+    found: list[Stock] = []
+    for one in providers:
+        try:
+            inventories, used = client.inventories(one.record.uuid), client.usages(one.record.uuid)[1]
+        except NotFound:
+            continue
+        found += [Stock(name, left_of(stock, used.get(name, 0)), stock.max_unit) for name, stock in inventories.items()]
+    return found
 
 
 def _count(tallies: dict[Why, _Tally], why: Why, hostname: str, provider: str, *, cards: int) -> None:

@@ -195,8 +195,37 @@ def test_isolated_groups_that_share_a_card_say_so(desk: Desk) -> None:
 
 
 def test_groups_that_fit_one_by_one_alone_say_so(desk: Desk) -> None:
-    make_profile(desk.cloud.db, "cards", [{"resources:PGPU": "1"}, {"resources:PGPU": "1"}])
-    assert [one["code"] for one in desk.why("--profile", "cards")["together"]] == ["not-together"]
+    """There are cards enough; but two groups want the only one with the trait."""
+    others = [whole(address=f"0000:{bus}:00.0") for bus in ("5e", "5f")]
+    desk.cloud.host.report(t4(4), whole(traits=("OWNER_CYBORG", "CUSTOM_FAST")), *others)
+    desk.publish()
+    fast = {"resources:PGPU": "1", "trait:CUSTOM_FAST": "required"}
+    make_profile(desk.cloud.db, "cards", [fast, fast, {"resources:PGPU": "1"}])
+    found = desk.why("--profile", "cards", "--host", "compute-1")
+    assert [one["code"] for one in found["together"]] == ["not-together"]
+
+
+def _max_unit(desk: Desk, most: int) -> None:
+    for host in ("compute-1", "compute-2"):
+        path = f"/resource_providers/{desk.provider('VGPU', host)}/inventories/VGPU"
+        desk.cloud.placement.call("PUT", path, {**desk.cloud.placement.call("GET", path), "max_unit": most})
+
+
+def test_two_groups_that_fall_on_one_provider_are_more_than_it_gives_at_once(desk: Desk) -> None:
+    """Each of them finds the provider, which gives one request one vGPU."""
+    make_profile(desk.cloud.db, "twice", [{"resources:VGPU": "1"}, {"resources:VGPU": "1"}])
+    (reason,) = desk.why("--profile", "twice")["together"]
+    assert (reason["code"], reason["hosts"]) == ("not-so-many-at-once", 2)
+    assert reason["what"] == "gives one request at most 1 VGPU of one provider, 1 in all, 2 wanted together"
+    _max_unit(desk, 4)
+    assert desk.why("--profile", "twice")["fits"], "the reason was the true one"
+
+
+def test_groups_that_want_more_together_than_there_is_left_say_how_much_that_is(desk: Desk) -> None:
+    _max_unit(desk, 4)
+    make_profile(desk.cloud.db, "triple", [{"resources:VGPU": "2"}, {"resources:VGPU": "3"}])
+    (reason,) = desk.why("--profile", "triple")["together"]
+    assert (reason["code"], reason["what"]) == ("too-few-together", "has 4 VGPU left in Placement, 5 wanted together")
 
 
 def test_what_is_asked_for_64_times_is_told_once_and_looked_at_once(desk: Desk) -> None:
