@@ -18,9 +18,13 @@ from cantle.cli import main as program
 from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
+from cantle.conf import nova as conf_nova
 from cantle.conf import placement as conf_placement
 from cantle.errors import CantleError
 from cantle.store.database import Database
+
+#: A check's name.
+EVENTS = "Events to Nova"
 
 #: Columns of the table.
 _WIDTH = 72
@@ -66,14 +70,14 @@ def findings(read: Callable[[], cfg.ConfigOpts]) -> list[Finding]:
     if settings.auth is Auth.KEYSTONE and outlets.nova_waits is None:
         found.append(
             Finding(
-                "Events to Nova",
+                EVENTS,
                 Result.WARNING,
                 "Clients come from Keystone, but [nova] names no way to log in: Nova is never told that accelerators are ready, "
                 "and boots with one time out. Fill in [nova] auth_type and what belongs to it.",
             )
         )
     else:
-        found.append(Finding("Events to Nova", Result.SUCCESS))
+        found.append(_events(conf))
     if settings.auth is Auth.KEYSTONE and publishing is None:
         found.append(
             Finding(
@@ -86,6 +90,30 @@ def findings(read: Callable[[], cfg.ConfigOpts]) -> list[Finding]:
     else:
         found.append(Finding("Devices in Placement", Result.SUCCESS))
     return found
+
+
+def _events(conf: cfg.ConfigOpts) -> Finding:
+    """Asks Keystone what the login of ``[nova]`` may."""
+    receiver = conf_nova.receiver(conf)
+    if receiver is None:
+        return Finding(EVENTS, Result.SUCCESS)
+    from keystoneauth1.exceptions import ClientException  # noqa: PLC0415 (an extra, there if there is a receiver)
+
+    from cantle.nova.event import NEEDED_ROLE  # noqa: PLC0415
+
+    try:
+        roles = receiver.roles()
+    except ClientException as error:
+        return Finding(EVENTS, Result.WARNING, f"[nova] cannot log in: {error}")
+    if roles is None or NEEDED_ROLE in roles:
+        return Finding(EVENTS, Result.SUCCESS)
+    return Finding(
+        EVENTS,
+        Result.WARNING,
+        f"The user of [nova] has the roles {', '.join(sorted(roles))} and not {NEEDED_ROLE}: Nova takes its events and then knows no "
+        "instance but those of its own project, so that boots with accelerators time out. Unless Nova's policy context_is_admin says "
+        f"otherwise: openstack role add --user USER --project PROJECT {NEEDED_ROLE}",
+    )
 
 
 def _database(url: str) -> list[Finding]:
@@ -141,7 +169,7 @@ def upgrade() -> None:
 @upgrade.command()
 @click.pass_obj
 def check(config_files: tuple[str, ...]) -> int:
-    """Look at configuration, policy and database. Changes nothing.
+    """Look at configuration, policy and database, and at what Keystone says of our login. Changes nothing.
 
     The exit code is 0 if all is well, 1 for a warning, 2 for a failure.
     """

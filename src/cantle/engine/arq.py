@@ -15,14 +15,16 @@ from cantle.errors import Locked, NotFound
 from cantle.model import uuids
 from cantle.model.arq import RESOLVED, Arq, ArqState
 from cantle.model.audit import Thing
+from cantle.model.event import Channel
 from cantle.model.identity import Identity
 from cantle.model.page import Page
 from cantle.model.profile import units
 from cantle.store import arq as store
 from cantle.store import host, profile
-from cantle.store.database import Database
+from cantle.store.database import Database, outbox_topic
 from cantle.store.faults import LookAgain
 from cantle.store.types import Record
+from cantle.store.wakeups import Patience
 
 
 def create_arqs(db: Database, who: Identity, profile_name: str) -> list[Arq]:
@@ -81,6 +83,25 @@ def list_arqs(
         if page in (None, Page()):  # what the compute service asks all the time
             return found
         return store.listed(connection, project=project, instance=wanted, states=None, page=page)
+
+
+def wait_bound(db: Database, who: Identity, instance: str, *, seconds: float) -> None:
+    """Until none of the instance's binds is on the way any more, at the latest for so many seconds. Where the compute service is told.
+
+    Nova's compute asks for an instance's ARQs when it begins to wait for their events. Those that are bound in the answer need no event;
+    and while Nova unshelves no event arrives, since it gives the instance its host only after the wait (Nova 34, `_unshelve_instance`).
+
+    :raises BadRequest: ``bad-uuid``.
+    """
+    patience = Patience(seconds)
+    with db.wakeups.waiter(outbox_topic(Channel.NOVA)) as waiter:
+        while is_binding(list_arqs(db, who, instance=instance)) and patience.left and not db.wakeups.stopped:
+            waiter.wait(patience.left)
+
+
+def is_binding(arqs: Sequence[Arq]) -> bool:
+    """Whether the bind of one of them is on the way."""
+    return any(arq.state is ArqState.BIND_STARTED for arq in arqs)
 
 
 def find_arqs(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from keystoneauth1.exceptions import ClientException
+from keystoneauth1.identity.base import BaseIdentityPlugin
 
 from cantle.model.event import Answer, Channel, Event, Verdict
 
@@ -15,6 +16,10 @@ MICROVERSION = "2.82"
 
 #: Nova answers 422 to an event for an instance whose host is not yet assigned: a matter of moments, while the caller waits.
 NOT_YET_S = 1.0
+
+
+#: What Nova's policy ``context_is_admin`` asks for, unless an operator changed it.
+NEEDED_ROLE = "admin"
 
 
 class NovaReceiver:
@@ -30,6 +35,19 @@ class NovaReceiver:
 
     def __init__(self, adapter: Any) -> None:
         self._adapter = adapter
+
+    def roles(self) -> frozenset[str] | None:
+        """The roles of our login, as Keystone says; None where the login has none (``auth_type = none``).
+
+        Without `NEEDED_ROLE` Nova takes a call by its policy, and then finds in it no instance but those of our own project: 404 for each
+        (nova.db.main.api, instance_get_all_by_filters; seen with Nova 34).
+
+        :raises ClientException: it cannot log in.
+        """
+        auth = self._adapter.auth or self._adapter.session.auth
+        if not isinstance(auth, BaseIdentityPlugin):
+            return None
+        return frozenset(auth.get_access(self._adapter.session).role_names or ())
 
     def send(self, events: Sequence[Event]) -> list[Verdict]:
         """One verdict for each event, in the same order. Raises nothing for what Nova or the network does."""
@@ -80,12 +98,17 @@ def _key(event: Event) -> tuple[str, str]:
     return body["server_uuid"], body["tag"]
 
 
+_UNKNOWN = (
+    "Nova knows no such instance (404), or does not show it to the user of [nova]: it needs the role admin there, "
+    "'cantle-status upgrade check' tells"
+)
+
+
 def _verdict(code: object) -> Verdict:
     if code == 200:
         return Verdict(Answer.DELIVERED)
     if code == 422:
         return Verdict(Answer.LATER, "the instance has no host yet (422)", after=NOT_YET_S)
     if code in (400, 404):
-        why = "Nova knows no such instance (404)" if code == 404 else "Nova finds it malformed (400)"
-        return Verdict(Answer.REFUSED, why)
+        return Verdict(Answer.REFUSED, _UNKNOWN if code == 404 else "Nova finds it malformed (400)")
     return Verdict(Answer.LATER, f"Nova answered {code} for it")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import falcon.testing
 import pytest
@@ -17,6 +18,7 @@ from tests.stories.world import World, fresh_database
 from cantle.api.agents import inventory
 from cantle.api.parking import BACK_WITHIN_S, RETRY_AFTER, Parking, retry_after, spread
 from cantle.api.settings import Settings
+from cantle.model.event import Outlets
 
 
 @pytest.fixture
@@ -83,6 +85,54 @@ def test_one_who_waits_for_a_lease_is_told_when_it_is_ready(world: World, thread
     body = {"agent_start": "s1", "generation": wanted["generation"], "results": results}
     assert world.call("POST", "/v1/hosts/h1/results", body=body, agent=True).status_code == 204
     assert waiting.result(20).json["state"] == "active"
+
+
+def bind(world: World) -> str:
+    """The uuid of an instance with an accelerator request whose bind is on the way on h1."""
+    body = {"device_profile_name": "vgpu"}
+    (arq,) = world.call("POST", "/v2/accelerator_requests", body=body, person="nova").json["arqs"]
+    deployables = world.call("GET", "/v2/deployables").json["deployables"]
+    (card,) = [one for one in deployables if one["name"] == "h1_0000:af:00.0"]
+    instance = str(uuid4())
+    values = {"/hostname": "h1", "/device_rp_uuid": card["rp_uuid"], "/instance_uuid": instance}
+    patch = {arq["uuid"]: [{"op": "add", "path": path, "value": value} for path, value in values.items()]}
+    assert world.call("PATCH", "/v2/accelerator_requests", body=patch, person="nova").status_code == 202
+    return instance
+
+
+def ready(world: World) -> None:
+    """h1 has made ready all that it was to."""
+    wanted = work(world, 0, wait=0).json
+    results: list[dict[str, Any]] = [{"uuid": unit["uuid"], "outcome": "ready"} for unit in wanted["wanted"]]
+    body = {"agent_start": "s1", "generation": wanted["generation"], "results": results}
+    assert world.call("POST", "/v1/hosts/h1/results", body=body, agent=True).status_code == 204
+
+
+def states(answer: falcon.testing.Result) -> list[str]:
+    """Of the accelerator requests in an answer."""
+    return [arq["state"] for arq in answer.json["arqs"]]
+
+
+def test_a_server_that_is_unshelved_gets_its_accelerator_though_nova_hears_no_event_meanwhile(
+    world: World, threads: ThreadPoolExecutor
+) -> None:
+    """Nova gives it its host only after it waited for the event, and takes no event for a server without a host: 422, for 300 s."""
+    world.db.outlets = Outlets(nova_waits=300)
+    instance = bind(world)
+    asked = f"/v2/accelerator_requests?instance={instance}"
+    assert states(world.call("GET", asked, person="member")) == ["BindStarted"], "a person is answered at once"
+    waiting = threads.submit(world.call, "GET", asked, person="nova")
+    until(lambda: parked(world) == 1)
+    assert states(world.call("GET", asked, person="nova")) == ["BindStarted"], (
+        "at once where all waiting places are taken"
+    )
+    ready(world)
+    assert states(waiting.result(20)) == ["Bound"]
+
+
+def test_nova_is_answered_at_once_where_it_is_not_told_of_binds(world: World) -> None:
+    instance = bind(world)
+    assert states(world.call("GET", f"/v2/accelerator_requests?instance={instance}", person="nova")) == ["BindStarted"]
 
 
 def test_when_all_places_are_taken_the_next_is_sent_away_and_a_place_that_is_left_is_free(

@@ -118,6 +118,8 @@ def test_an_instance_that_nova_does_not_know_is_not_told_again(cloud: Cloud) -> 
     cloud.listener.always = answering_each(404)  # type: ignore[assignment]
     cloud.to_nova().round()
     assert cloud.outcomes() == ["refused"]
+    (row,) = cloud.outbox()
+    assert "role admin" in row.problem, "Nova hides instances from a user without it"
 
 
 def test_a_server_that_is_no_nova_loses_no_event(cloud: Cloud) -> None:

@@ -16,6 +16,9 @@ from cantle.errors import BadRequest
 from cantle.model.arq import Arq
 from cantle.model.uuids import canonical, checked
 
+#: Seconds for which the compute service's question is held at most. Longer than a host needs, much shorter than any proxy's patience.
+HELD_S = 10.0
+
 
 class ArqQuery(PageQuery, frozen=True, kw_only=True):
     """``bind_state`` has one value, ``resolved``."""
@@ -66,14 +69,33 @@ class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def list_all(call: Call) -> Listed:
-    """The caller's requests; those of an instance, or those that are resolved, if asked."""
+    """The caller's requests; those of an instance, or those that are resolved, if asked.
+
+    The compute service, when it asks for an instance's, is answered as soon as they are bound, or after :data:`HELD_S`.
+    """
     asked: ArqQuery = call.query
     if asked.bind_state not in (None, "resolved"):
         raise BadRequest("bad-bind-state", f"bind_state '{asked.bind_state}' is not known; the only one is 'resolved'.")
     instance = None if asked.instance is None else checked(asked.instance, "The instance's uuid")
     limits = page(call)
-    found = engine.list_arqs(call.db, call.who, instance=instance, resolved=asked.bind_state is not None, page=limits)
+
+    def look() -> list[Arq]:
+        return engine.list_arqs(
+            call.db, call.who, instance=instance, resolved=asked.bind_state is not None, page=limits
+        )
+
+    found = look()
+    if instance is not None and _may_hold(call) and engine.is_binding(found):
+        with call.site.parking.place() as free:
+            if free:
+                engine.wait_bound(call.db, call.who, instance, seconds=HELD_S)
+        found = look()
     return Listed([shape(call, arq) for arq in found], next_links(call, limits.limit, found))
+
+
+def _may_hold(call: Call) -> bool:
+    """Whether it is the compute service that asks, and hears of binds."""
+    return call.who.is_service and call.db.outlets.nova_waits is not None
 
 
 def show(call: Call) -> Shape:
