@@ -6,8 +6,10 @@ A bind claims a unit and tells the host; the host's result, or the deadline, set
 from __future__ import annotations
 
 import datetime as dt
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 from sqlalchemy import Connection
@@ -179,7 +181,10 @@ def _claim(
 ) -> None:
     chosen = _chosen(connection, todo, arqs)
     moment = now()
-    starts = [_start(one, arqs[one.arq_uuid], owners, moment) for one in todo.values()]
+    nth: dict[str, count[int]] = defaultdict(count)
+    starts = [
+        _start(one, arqs[one.arq_uuid], owners, moment) | {"nth": next(nth[one.instance_uuid])} for one in todo.values()
+    ]
     projects = {one["arq_id"]: one["to_project"] for one in starts}
     asker = {"lease": None, "now": moment, "by": who.user_id, "request": who.request_id or None}
     takes = [

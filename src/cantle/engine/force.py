@@ -18,6 +18,7 @@ from cantle.model.lease import FREED, Lease
 from cantle.store import claim, host, stock
 from cantle.store import lease as store
 from cantle.store.database import Database, host_topic, lease_topic, wake
+from cantle.store.faults import LookAgain
 from cantle.store.types import Record
 
 #: Characters of a reason.
@@ -42,8 +43,12 @@ def force_release(db: Database, who: Identity, uuid: str, reason: str | None = N
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
         if row is None or not sees(who, row.project_id):
             raise lease_missing(uuid)
-        host.lock(connection, [row.host_id])
+        # Of a lease that was moved the former host may still hold units.
+        holding = {one.held_on_id for one in claim.of_lease(connection, row.id)} | {row.host_id}
+        host.lock(connection, sorted(holding))
         claims = claim.of_lease(connection, row.id)
+        if not holding.issuperset(one.held_on_id for one in claims):
+            raise LookAgain
         held = [one for one in claims if one.stage not in FREED]
         if held and reason is None:
             raise _no_proof(row, held)
@@ -73,13 +78,13 @@ def _let_go(connection: Connection, who: Identity, row: Record, claims: Sequence
     audit.record_all(connection, [*lines, audit.line(who, "lease.force", thing(row, reason=reason)) | {"since": None}])
     claim.remove(connection, [one.id for one in claims])
     claim.remove_handles(connection, [one.handle_id for one in claims])
-    # Of a lease that was moved the former host may still hold units.
     held_on = sorted({one.held_on_id for one in claims})
     for host_id in held_on:
         host.change(connection, host_id, digest=None)  # so that the host's next report is read in full
     stock.refresh(connection, held_on)
     announce.leases_changed(connection, before, now())
-    wake(connection, host_topic(row.hostname))
+    for hostname in {row.hostname, *host.names(connection, held_on)}:
+        wake(connection, host_topic(hostname))
     wake(connection, lease_topic(row.uuid))
 
 

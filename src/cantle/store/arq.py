@@ -61,9 +61,10 @@ _ANNOUNCED_UNTIL: ColumnElement[dt.datetime | None] = case((_ANNOUNCED > 0, data
 
 _STATES = {state.value: state for state in ArqState}
 
+_NOT_SHOWN = ("profile_id", "bind_serial", "deadline", "announced_until", "nth_of_instance")
 _HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
 _ARQS = select(
-    *(column for column in arqs.c if column.key not in ("profile_id", "bind_serial", "deadline", "announced_until")),
+    *(column for column in arqs.c if column.key not in _NOT_SHOWN),
     _ANNOUNCING.label("announcing"),
     leases.c.uuid.label("lease_uuid"),
     attach_handles.c.uuid.label("handle_uuid"),
@@ -85,7 +86,22 @@ _ADD_STARTED = _ADD.values(deadline=database_now(bindparam("seconds")))
 
 #: The ARQs to be bound, all others of the same instances, and the remembered owner of each instance.
 _TO_BIND = Prepared(
-    select(arqs, instance_owners.c.instance_uuid.label("owned_instance"), instance_owners.c.project_id.label("owner"))
+    select(
+        arqs.c.id,
+        arqs.c.uuid,
+        arqs.c.state,
+        arqs.c.lease_id,
+        arqs.c.project_id,
+        arqs.c.hostname,
+        arqs.c.device_rp_uuid,
+        arqs.c.instance_uuid,
+        arqs.c.resource_class,
+        arqs.c.required,
+        arqs.c.forbidden,
+        arqs.c.bind_serial,
+        instance_owners.c.instance_uuid.label("owned_instance"),
+        instance_owners.c.project_id.label("owner"),
+    )
     .select_from(
         arqs.outerjoin(instance_owners, instance_owners.c.instance_uuid.in_(bindparam("instances", expanding=True)))
     )
@@ -119,6 +135,7 @@ _START = Prepared(
         hostname=bindparam("to_hostname"),
         device_rp_uuid=bindparam("to_rp"),
         instance_uuid=bindparam("to_instance"),
+        nth_of_instance=bindparam("nth"),
         project_id=bindparam("to_project"),
         deadline=database_now(bindparam("seconds")),
         bind_serial=arqs.c.bind_serial + 1,
@@ -157,6 +174,7 @@ _PART = Prepared(
         hostname=None,
         device_rp_uuid=None,
         instance_uuid=None,
+        nth_of_instance=None,
         deadline=None,
         announced_until=None,
         reason_code=None,
@@ -276,12 +294,16 @@ def add_started(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[
 
 
 def to_bind(connection: Connection, uuids: Sequence[str], instances: Sequence[str]) -> Sequence[Record]:
-    """Rows of the ARQs named and of all ARQs of these instances, each once per remembered owner (``owned_instance``, ``owner``)."""
+    """What a bind looks at, of the ARQs named and of all ARQs of these instances, each once per remembered owner (``owned_instance``,
+    ``owner``)."""
     return _TO_BIND.all(connection, {"uuids": uuids, "instances": instances})
 
 
 def start(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
-    """Move ARQs that may be bound to BindStarted. How many were moved: fewer than given when somebody else was quicker."""
+    """Move ARQs that may be bound to BindStarted. How many were moved: fewer than given when somebody else was quicker.
+
+    :raises IntegrityError: another call has just bound ARQs for one of the instances (``nth``, by instance).
+    """
     return _START.change(connection, *rows)
 
 

@@ -191,6 +191,11 @@ def lock(connection: Connection, host_ids: Sequence[int]) -> None:
     _RAISE_BY_ID.change(connection, {"ids": host_ids})
 
 
+def names(connection: Connection, host_ids: Sequence[int]) -> list[str]:
+    """Of hosts by number, in no order."""
+    return list(connection.execute(select(hosts.c.hostname).where(hosts.c.id.in_(host_ids))).scalars())
+
+
 def lock_if_free(connection: Connection, host_id: int) -> bool:
     """The same for one host, but not if somebody else has it locked at this moment; False then. Only PostgreSQL can tell: elsewhere it
     waits."""

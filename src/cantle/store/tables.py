@@ -222,7 +222,8 @@ leases = Table(
 
 # One accelerator for one instance. What fits is copied from the profile's group at creation. ``deadline`` is set in BindStarted only.
 # ``bind_serial`` counts its binds, so that an event about an earlier one is known for such. ``announced_until`` is set in BindFailed
-# only: until then the compute service is told of the failure again and again, and is shown BindStarted.
+# only: until then the compute service is told of the failure again and again, and is shown BindStarted. ``nth_of_instance`` is 0, 1, … for
+# those that one call bound for an instance: each call begins at 0, so that two at once cannot both come through.
 arqs = Table(
     "arqs",
     metadata,
@@ -246,8 +247,10 @@ arqs = Table(
     *_times(),
     Column("bind_serial", RowId, nullable=False, server_default="0"),
     Column("announced_until", UtcTime),
+    Column("nth_of_instance", Integer),
     Index(None, "created_at"),
     Index(None, "project_id", "created_at"),
+    Index(None, "instance_uuid", "nth_of_instance", unique=True),
 )
 
 # A unit that is lent, or is being taken back (``wanted`` false). The unique handle makes lending it twice impossible. The row goes

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.engine.cloud import ALICE, BOB, Host, make_profile, t4
+from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4
 
 from cantle.engine import lease as leases
 from cantle.engine.capacity import list_capacity
+from cantle.engine.force import force_release
 from cantle.engine.lease import create_lease, get_lease, release_lease
 from cantle.engine.move import can_move, move_lease
+from cantle.engine.work import current_work
 from cantle.errors import Conflict, NoCapacity, NotFound
 from cantle.model.alias import NO_ALIASES
 from cantle.model.lease import Lease, LeaseState
-from cantle.store.database import Database
+from cantle.store.database import Database, host_topic
 
 
 @pytest.fixture
@@ -115,3 +117,23 @@ def test_a_move_that_breaks_half_way_leaves_the_lease_where_it_was(
     assert (found.hostname, len(found.arqs)) == ("compute-1", 1)
     assert used(db) == {"compute-1": 1, "compute-2": 0}
     assert move(db, lease).hostname == "compute-2"
+
+
+def test_a_moved_lease_that_is_ended_by_force_is_over_for_its_former_host_too(
+    db: Database, hosts: tuple[Host, Host]
+) -> None:
+    """It went on to take the unit back, of which nobody knew any more."""
+    here, there = hosts
+    lease = lent(db)
+    here.obey()
+    move(db, lease)
+    before = {host.name: current_work(db, host.name) for host in hosts}
+    assert len(before[here.name].unwanted) == 1
+    with db.wakeups.waiter(host_topic(here.name)) as waiter, db.wakeups.waiter(host_topic(there.name)) as other:
+        assert force_release(db, ADMIN, lease.uuid, "both scrapped").state is LeaseState.RELEASED
+        assert waiter.wait(5)
+        assert other.wait(5)
+    for host in hosts:
+        work = current_work(db, host.name)
+        assert (work.wanted, work.unwanted) == ((), ())
+        assert work.generation > before[host.name].generation

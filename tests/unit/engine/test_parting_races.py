@@ -15,12 +15,12 @@ from sqlalchemy import event
 from tests.databases import database, server_url
 from tests.unit.engine.cloud import ALICE, NOVA_FOR_ALICE, Host, capacity_of, make_profile, t4
 
-from cantle.engine.arq import create_arqs, delete_arqs, get_arq
+from cantle.engine.arq import create_arqs, delete_arqs, delete_arqs_of_instance, get_arq
 from cantle.engine.bind import Bind, Unbind, bind, unbind
 from cantle.engine.lease import create_lease, get_lease, release_lease
 from cantle.engine.move import move_lease
 from cantle.engine.work import current_work
-from cantle.errors import Conflict
+from cantle.errors import BadRequest, Conflict
 from cantle.model.alias import NO_ALIASES
 from cantle.model.arq import ArqState
 from cantle.model.lease import LeaseState
@@ -95,6 +95,40 @@ def test_a_request_that_is_bound_on_two_hosts_at_once_gets_one_unit(servers: tup
     assert late.value.code == "arq-not-bindable"
     assert get_arq(here, ALICE, arq).hostname == "compute-2"
     assert [capacity_of(here, name).used for name in ("compute-1", "compute-2")] == [0, 1]
+
+
+def test_an_instance_that_is_bound_on_two_hosts_at_once_is_bound_on_one(servers: tuple[Database, Database]) -> None:
+    """Each holds the lock of its host, and has seen that the instance has no ARQs."""
+    here, there = servers
+    host, _, one = _free(here)
+    Host(here, "compute-2").report(t4(1, host="compute-2"))
+    (arq,) = create_arqs(here, NOVA_FOR_ALICE, "vgpu")
+    other = replace(one, arq_uuid=arq.uuid, hostname="compute-2", device_rp_uuid=capacity_of(here, "compute-2").rp_uuid)
+    with (
+        just_before(here, "UPDATE arqs", lambda: bind(there, NOVA_FOR_ALICE, [other])) as came,
+        pytest.raises(BadRequest) as late,
+    ):
+        bind(here, NOVA_FOR_ALICE, [one])
+    assert came
+    assert late.value.code == "instance-has-arqs"
+    assert get_arq(here, ALICE, one.arq_uuid).state is ArqState.INITIAL
+    assert [capacity_of(here, name).used for name in (host.name, "compute-2")] == [0, 1]
+
+
+def test_an_instance_that_is_deleted_before_its_bind_is_committed_has_what_was_bound(
+    servers: tuple[Database, Database],
+) -> None:
+    """As if the bind came after it: so Nova evacuates (docs/lending.md). What it deletes later, by instance or by ARQ, comes back."""
+    here, there = servers
+    host, arq, one = _free(here)
+    with just_before(
+        here, "UPDATE arqs", lambda: delete_arqs_of_instance(there, NOVA_FOR_ALICE, one.instance_uuid)
+    ) as came:
+        told = _bind(here, one)
+    assert came
+    assert get_arq(here, ALICE, arq).state is ArqState.BIND_STARTED
+    delete_arqs_of_instance(here, NOVA_FOR_ALICE, one.instance_uuid)
+    _comes_back(here, host, told)
 
 
 def test_a_lease_that_is_moved_while_it_is_given_back_is_given_back_by_its_new_host(

@@ -123,6 +123,32 @@ def test_two_leases_for_the_last_unit(servers: list[Database]) -> None:
     assert no_unit_twice(servers[0]) == 1
 
 
+def test_one_instance_bound_on_two_hosts_at_once_is_bound_on_one(servers: list[Database]) -> None:
+    """Nova asked twice, and the hosts' locks are not the same."""
+    for name in ("compute-1", "compute-2"):
+        Host(servers[0], name).report(t4(UNITS, host=name))
+    make_profile(servers[0])
+    providers = {name: capacity_of(servers[0], name).rp_uuid for name in ("compute-1", "compute-2")}
+    for _ in range(UNITS // 2):
+        instance = str(uuid4())
+        asked = [
+            [Bind(create_arqs(servers[0], NOVA_FOR_ALICE, "vgpu")[0].uuid, name, rp, instance) for _ in range(2)]
+            for name, rp in providers.items()
+        ]
+        ended = all_at_once(
+            [
+                partial(bind, server, NOVA_FOR_ALICE, binds)
+                for server, binds in zip((servers[0], servers[-1]), asked, strict=True)
+            ]
+        )
+        (late,) = [one for one in ended if one is not None]
+        assert isinstance(late, CantleError)
+        assert late.code == "instance-has-arqs"
+        found = list_arqs(servers[0], NOVA_FOR_ALICE, instance=instance)
+        assert len(found) == 2
+        assert len({arq.hostname for arq in found}) == 1
+
+
 def test_one_request_bound_for_two_instances_at_once(servers: list[Database]) -> None:
     Host(servers[0]).report(t4(UNITS))
     make_profile(servers[0])
