@@ -15,11 +15,12 @@ from cantle.api import body, fault, links, microversion, query, request_id
 from cantle.api.call import Call, Site, Unchanged
 from cantle.api.identity import IDENTITY
 from cantle.api.route import Route
-from cantle.api.rules import PUBLIC
+from cantle.api.rules import EXPLAIN_NAMES, PUBLIC
 from cantle.api.stream import EVENT_STREAM, Stream
 from cantle.engine import token
+from cantle.engine.explain import without_names
 from cantle.engine.idempotency import AlreadyAnswered
-from cantle.errors import BadRequest, CantleError, MethodNotAllowed, NotFound
+from cantle.errors import BadRequest, CantleError, MethodNotAllowed, NoCapacity, NotFound
 from cantle.model.idempotency import IdempotencyKey
 from cantle.model.identity import Identity
 from cantle.model.precondition import Precondition
@@ -97,6 +98,8 @@ def _responder(route: Route, site: Site) -> Any:
         except AlreadyAnswered as earlier:
             answer = earlier.answer.encode()
             call.headers["Idempotency-Replayed"] = "true"
+        except NoCapacity as error:
+            raise error if site.policy.allows(EXPLAIN_NAMES, who) else without_names(error) from None
         response.status = route.status
         if call.headers:
             response.set_headers(call.headers)

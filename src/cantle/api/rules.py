@@ -13,6 +13,9 @@ PUBLIC = "public_api"
 #: Asked for besides the rule of the route, by a request that names a guest.
 ATTACH = "cantle:lease:attach"
 
+#: Asked about whoever is told why something is not served: whether he is also told the names of hosts and cards.
+EXPLAIN_NAMES = "cantle:explain:names"
+
 ADMIN = "rule:admin_api"
 READER = "rule:project_reader_or_admin"
 MEMBER = "rule:project_member_or_admin"
@@ -114,6 +117,7 @@ OURS = (
     Rule("cantle:flavor:create", ADMIN, "Create a flavor."),
     Rule("cantle:flavor:delete", ADMIN, "Delete a flavor."),
     Rule("cantle:explain:get", READER, "Ask what could serve a request now, and why the rest could not."),
+    Rule(EXPLAIN_NAMES, MANAGER, "Read names of hosts and cards in explanations and refusals; others read numbers."),
     Rule("cantle:lease:get_all", READER, "List leases."),
     Rule("cantle:lease:get_one", READER, "Show a lease, or wait for it."),
     Rule("cantle:lease:create", MEMBER, "Ask for a lease."),

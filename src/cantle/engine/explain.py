@@ -68,6 +68,17 @@ def look(
     return explainer.result(None if until is None else until.isoformat(timespec="seconds"))
 
 
+def without_names(error: NoCapacity) -> NoCapacity:
+    """The same refusal for somebody who is told no names of hosts and cards."""
+    found = error.details.get("explanation")
+    if not isinstance(found, Explanation):
+        return error
+    told = found.without_names()
+    return NoCapacity(
+        error.code, error.message.replace(found.summary, told.summary), **{**error.details, "explanation": told}
+    )
+
+
 def refusal(asked: Asked, explanation: Explanation) -> NoCapacity:
     """The error for a request that cannot be served, with the explanation in it."""
     return NoCapacity(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Reasons of a group that are told in one sentence.
 TOLD = 4
@@ -53,11 +53,17 @@ class Explanation:
     groups: tuple[GroupView, ...]
     together: tuple[Reason, ...]
 
+    def without_names(self) -> Explanation:
+        """The same in numbers alone: no host and no card is named."""
+        groups = tuple(replace(group, reasons=_unnamed(group.reasons)) for group in self.groups)
+        return replace(self, fitting=(), groups=groups, together=_unnamed(self.together))
+
     @property
     def summary(self) -> str:
         """In one sentence, the commonest reasons first."""
         if self.fit_count:
-            return f"{_many(self.fit_count, 'host')} can serve it now: {', '.join(self.fitting[:5])}"
+            named = f": {', '.join(self.fitting[:5])}" if self.fitting else ""
+            return f"{_many(self.fit_count, 'host')} can serve it now{named}"
         if not self.cards:
             return "no host has reported a card"
         parts = [_told(reason) for reason in self.together[:TOLD]]
@@ -67,6 +73,10 @@ class Explanation:
                 more = len(group.reasons) - TOLD
                 parts.append(f"{group.name}: {told}" + (f"; and {more} other reasons" if more > 0 else ""))
         return "; ".join(dict.fromkeys(parts))
+
+
+def _unnamed(reasons: tuple[Reason, ...]) -> tuple[Reason, ...]:
+    return tuple(replace(reason, examples=()) for reason in reasons)
 
 
 def _told(reason: Reason) -> str:

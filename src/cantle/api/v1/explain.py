@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 
 from cantle.api.call import Call
+from cantle.api.rules import EXPLAIN_NAMES
 from cantle.engine import explain as engine
 from cantle.errors import BadRequest
 from cantle.model.explanation import Explanation
@@ -47,7 +48,8 @@ class GroupShape(msgspec.Struct, frozen=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """An explanation on the wire; the words are those of :class:`cantle.model.explanation.Explanation`."""
+    """An explanation on the wire; the words are those of :class:`cantle.model.explanation.Explanation`. ``fitting`` and all ``examples``
+    are empty for who may not read them (rule ``cantle:explain:names``)."""
 
     summary: str
     fits: bool
@@ -71,11 +73,13 @@ def show(call: Call) -> Shape:
         nodes=nodes(asked.numa_nodes),
         aliases=call.site.settings.aliases,
     )
-    return shape(found)
+    return shape(call, found)
 
 
-def shape(found: Explanation) -> Shape:
-    """The explanation on the wire."""
+def shape(call: Call, found: Explanation) -> Shape:
+    """The explanation on the wire, without names for who may not read them."""
+    if not call.site.policy.allows(EXPLAIN_NAMES, call.who):
+        found = found.without_names()
     plain = {
         name: getattr(found, name)
         for name in ("summary", "fit_count", "fitting", "hosts", "cards", "groups", "together")
