@@ -73,13 +73,16 @@ def show(call: Call) -> Shape:
         nodes=nodes(asked.numa_nodes),
         aliases=call.site.settings.aliases,
     )
-    return shape(call, found)
+    return told(call, found)
 
 
-def shape(call: Call, found: Explanation) -> Shape:
-    """The explanation on the wire, without names for who may not read them."""
-    if not call.site.policy.allows(EXPLAIN_NAMES, call.who):
-        found = found.without_names()
+def told(call: Call, found: Explanation) -> Shape:
+    """The explanation for this caller: without names for who may not read them."""
+    return shape(found if call.site.policy.allows(EXPLAIN_NAMES, call.who) else found.without_names())
+
+
+def shape(found: Explanation) -> Shape:
+    """The explanation on the wire."""
     plain = {
         name: getattr(found, name)
         for name in ("summary", "fit_count", "fitting", "hosts", "cards", "groups", "together")

@@ -33,7 +33,7 @@ def can(call: Call) -> explain.Shape:
     if not asked.host:
         raise BadRequest("bad-argument", "host is missing: say which host is to take the lease over.", argument="host")
     found = engine.can_move(call.db, call.who, uuid, to=asked.host, aliases=call.site.settings.aliases)
-    return explain.shape(call, found)
+    return explain.told(call, found)
 
 
 def move(call: Call) -> lease.Shape:
