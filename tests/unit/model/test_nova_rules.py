@@ -29,6 +29,7 @@ from cantle.model.json_option import Entry
 from cantle.model.kind import Kind, mismatch
 from cantle.model.pool import PciRequest, Pools
 from cantle.model.request import RequestGroup
+from cantle.wire.inventory import DeviceReport
 
 TESTS = Path(__file__).parents[1]
 RULES: dict[str, dict[str, object]] = yaml.safe_load(Path(__file__).with_name("nova_rules.yaml").read_text())
@@ -200,7 +201,7 @@ def test_4_2_a_label_has_one_value_where_aggregates_have_several(text: str, will
     assert requirement.holds("r7,r8", text) is will_do
 
 
-def reported(tmp_path: Path, enabled: EnabledTypes, sriov: tuple[int, int] | None = None) -> discover.DeviceReport:
+def reported(tmp_path: Path, enabled: EnabledTypes, sriov: tuple[int, int] | None = None) -> DeviceReport:
     """The only card of a host, as its agent reports it."""
     tree = Tree(tmp_path / "tree")
     tree.function("0000:81:00.0", "10de:20b0", "030200", driver="nvidia", group=7, sriov=sriov)
