@@ -1,8 +1,12 @@
 # The tier on a real kernel: a stock distribution kernel in QEMU, and Cantle's real code on the /sys in it. See docs/kernel-lab.md.
-.PHONY: test-kernel bench-mdev
+.PHONY: test-kernel test-nested bench-mdev
 
 test-kernel: ready-dev ## a stock kernel in QEMU, emulated cards, real mediated devices (as root; makes .lab on first use)
-	@$(PY) -m pytest tests/kernel -q $(if $(TESTS),-k '$(TESTS)')
+	@failed=0; $(PY) -m pytest tests/kernel -q --ignore=tests/kernel/guest/nested $(if $(TESTS),-k '$(TESTS)') || failed=1; \
+	$(if $(TESTS),,$(MAKE) test-nested || failed=1;) exit $$failed
+
+test-nested: ready-dev ## guests of a real libvirt inside that guest, which get their units by lease; a part of test-kernel
+	@$(PY) -m pytest tests/kernel/guest/nested -q $(if $(TESTS),-k '$(TESTS)')
 
 bench-mdev: ready-dev ## what a mediated device costs on a real kernel, against a shell's echo (as root; half a minute)
 	@$(PY) -m bench.mdev

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,8 @@ _CONSOLE_TAIL = 80
 #: Seconds for a QEMU that is going down to write what its guest said last.
 _LAST_WORDS = 5.0
 _KEEP_BYTES = 64 << 20
+#: Memory of a guest; of one that runs guests.
+_MIB, _NESTED_MIB = 1024, 2048
 
 #: PID 1 of the guest once the root is there. It must not end before the guest is off.
 _RUN = """\
@@ -61,9 +64,7 @@ class Lab:
     @classmethod
     def prepare(cls, checkout: Path) -> Lab:
         """Makes the lab if need be. Raises CalledProcessError when it cannot be made; what went wrong is on stderr by then."""
-        setup = Path(__file__).with_name("setup.sh")
-        made = subprocess.run(["bash", str(setup)], stdout=subprocess.PIPE, text=True, check=True)
-        folder = Path(made.stdout.strip())
+        folder = _make("setup.sh")
         lab = cls(folder, folder.parent / "results")
         lab._take_turn()
         shutil.rmtree(lab.results, ignore_errors=True)
@@ -75,6 +76,11 @@ class Lab:
             subprocess.run([sys.executable, "-m", "compileall", "-qq", str(checkout / code)], check=False)
         return lab
 
+    @cached_property
+    def nested(self) -> Path:
+        """What guests inside the guest boot from, made on first use. Raises CalledProcessError as :meth:`prepare` does."""
+        return _make("nested.sh")
+
     def _take_turn(self) -> None:
         """One run at a time in one lab: a second one waits here. The lock ends with the process."""
         self._lock = (self.folder.parent / "running").open("w")
@@ -83,6 +89,13 @@ class Lab:
         except BlockingIOError:
             sys.stderr.write("lab: another run uses this lab; waiting for its end\n")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+
+def _make(script: str) -> Path:
+    made = subprocess.run(
+        ["bash", str(Path(__file__).with_name(script))], stdout=subprocess.PIPE, text=True, check=True
+    )
+    return Path(made.stdout.strip())
 
 
 class Guest:
@@ -94,6 +107,8 @@ class Guest:
         run = _RUN.format(checkout=shlex.quote(str(checkout)), python=shlex.quote(sys.executable))
         (self._results / "run").write_text(run)
         (self._results / "modules").write_text(f"{lab.folder / 'modules'}\n")
+        if boot.nested:
+            (self._results / "nested").write_text(f"{lab.nested}\n")
         (self._results / "tests").write_text("".join(f"{test}\n" for test in tests))
         ours, theirs = socket.socketpair()
         our_monitor, their_monitor = socket.socketpair()
@@ -194,7 +209,7 @@ def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) ->
             "-smp",
             "2",
             "-m",
-            "1024",
+            str(_NESTED_MIB if boot.nested else _MIB),
         ),
         *("-kernel", str(lab.folder / "vmlinux"), "-initrd", str(lab.folder / "initrd.img")),
         *("-append", " ".join([*kernel_arguments, *boot.kernel_arguments])),

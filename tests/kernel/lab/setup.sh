@@ -7,10 +7,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 store=$(realpath -m "${CANTLE_LAB_DIR:-$here/../../../.lab}")
-export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=$PATH:/usr/sbin:/sbin
-
-say() { printf 'lab: [%3ds] %s\n' "$SECONDS" "$*" >&2; }
-fail() { say "$*"; exit 1; }
+. "$here/packages.sh"
 
 [ "$(id -u)" = 0 ] || fail "the kernel lab needs root: run make test-kernel as root"
 command -v apt-get > /dev/null || fail "the kernel lab is made from Debian or Ubuntu packages; there is no apt-get here"
@@ -20,29 +17,9 @@ case $(. /etc/os-release && echo "$ID") in
     ubuntu) flavour=generic ;;
     *) flavour=amd64 ;;
 esac
-tools=(qemu-system-x86 busybox-static cpio kmod xz-utils zstd pciutils e2fsprogs util-linux)
+tools=(qemu-system-x86 busybox-static cpio kmod xz-utils zstd pciutils e2fsprogs util-linux lxc)
 builders=(make gcc "linux-headers-$flavour")
 
-again() { # a mirror that hiccups, or another apt-get at work, is no reason to give up
-    local try
-    for try in 1 2 3 4 5; do
-        "$@" >> "$store/apt.log" 2>&1 && return
-        say "try $try of 5 failed: $*"
-        sleep $((try * 4))
-    done
-    tail -20 "$store/apt.log" >&2
-    fail "cannot get the packages; the log is $store/apt.log"
-}
-install_missing() {
-    local package missing=()
-    for package in "$@"; do
-        [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || missing+=("$package")
-    done
-    [ ${#missing[@]} = 0 ] && return
-    say "installing ${missing[*]}"
-    again apt-get update -qq
-    again apt-get install -y -qq --no-install-recommends -o DPkg::Lock::Timeout=300 "${missing[@]}"
-}
 depends_on() { apt-cache depends "$1" | awk -v prefix="$2" '$1 == "Depends:" && index($2, prefix) == 1 { print $2; exit }'; }
 
 mkdir -p "$store"
@@ -50,7 +27,7 @@ exec 9> "$store/lock"
 flock 9 # one set-up at a time; the second finds the first one's work
 install_missing "${tools[@]}"
 
-sources=$(cd "$here/.." && cat lab/setup.sh lab/mkinitrd.sh lab/init lab/vmlinux.py modules/* | sha256sum | cut -c1-12)
+sources=$(cd "$here/.." && cat lab/setup.sh lab/packages.sh lab/mkinitrd.sh lab/init lab/vmlinux.py modules/* | sha256sum | cut -c1-12)
 for made in "$store"/*-"$sources"/version; do
     [ -e "$made" ] && dirname "$made" && exit
 done
