@@ -82,8 +82,8 @@ def undrain(db: Database, who: Identity, hostname: str) -> Host:
 
 
 def confirm(db: Database, who: Identity, hostname: str) -> Host:
-    """A person has looked: the host goes on. A frozen one is lent again and follows what we know of it; the machine that speaks next is
-    the host, whichever was before.
+    """A person has looked: the host goes on. A frozen one is lent again and follows what we know of it; the machine, and the
+    agent, that speaks next is the host's, whichever was before.
 
     :raises NotFound: ``host-not-found``.
     """
@@ -102,6 +102,8 @@ def confirm(db: Database, who: Identity, hostname: str) -> Host:
             machine=None,
             boot=None,
             former_boots=(),
+            agent_start=None,
+            former_starts=(),
             warnings=(),
             digest=None,  # its next report is looked at in full
         )

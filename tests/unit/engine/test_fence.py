@@ -59,6 +59,16 @@ def test_a_copy_of_the_machine_is_found_out_when_both_speak_and_freezes_the_host
     assert lend(db) is None
 
 
+def test_once_a_person_has_spoken_the_agent_that_was_refused_goes_on_without_being_started_anew(db: Database) -> None:
+    one = machine(db)
+    copy_of(one).report()
+    assert one.refused() == "machine-cloned"
+    confirm(db, ADMIN, "compute-1")
+    one.report()
+    one.obey()
+    assert get_host(db, "compute-1").state is HostState.UP
+
+
 def test_while_a_copy_speaks_no_unit_is_believed_to_be_gone(db: Database) -> None:
     """Which of the two has the guest is not known; one that has not would say "absent"."""
     make_profile(db)
