@@ -32,7 +32,7 @@ def follow(client: Client, path: str, query: dict[str, object], *, patience: flo
             for name, data in _events(client.lines(path, query, last_event_id=last, silence=SILENCE_S)):
                 away_since = None
                 last = name or last
-                if name in seen:
+                if data is None or name in seen:
                     continue
                 if name:
                     seen[name] = None
@@ -47,13 +47,13 @@ def follow(client: Client, path: str, query: dict[str, object], *, patience: flo
         time.sleep(PAUSE_S)
 
 
-def _events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Id and data of each event. Comments, and events without data, are signs of life."""
+def _events(lines: Iterator[str]) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """Id and data of each event; without data it says only where the stream is. Comments are signs of life."""
     name, data = "", ""
     for line in lines:
         if not line:
-            if data:
-                yield name, json.loads(data)
+            if name or data:
+                yield name, json.loads(data) if data else None
             name, data = "", ""
         field, _, value = line.partition(": ")
         if field == "id":

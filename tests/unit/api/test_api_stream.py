@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
 from tests.stories.world import World
@@ -45,9 +47,10 @@ def events(response: http.client.HTTPResponse) -> Iterator[Event]:
         field, _, value = line.rstrip("\n").partition(": ")
         if field:
             found[field] = value
-        elif "data" in found:
+            continue
+        if "data" in found:
             yield found["id"], found["event"], json.loads(found["data"])
-            found = {}
+        found = {}
 
 
 def profile(world: World, name: str) -> None:
@@ -72,6 +75,51 @@ def test_what_happens_comes_as_it_happens_and_is_taken_up_again_without_a_gap(tm
         with listening(url, name) as stream:
             missed = [next(stream)[2]["facts"]["name"] for _ in range(2)]  # type: ignore[index]
             assert missed == ["two", "three"]
+
+
+@pytest.mark.parametrize("before", [(), ("old",)])
+def test_whoever_loses_a_stream_before_anything_has_happened_misses_nothing_either(
+    tmp_path: Path, before: tuple[str, ...]
+) -> None:
+    """`cantle events --follow` lost what happened between its first stream, if that was silent, and the second."""
+    with served(tmp_path, Settings(longest_wait=1)) as (url, world):
+        for name in before:
+            profile(world, name)
+        client = Client(url)
+        first = list(client.lines("/v1/events", last_event_id=None, silence=30))
+        (begin,) = (line.removeprefix("id: ") for line in first if line.startswith("id: "))
+        assert not any(line.startswith("data: ") for line in first)
+        profile(world, "between")
+        with listening(url, begin) as stream:
+            assert [next(stream)[2]["facts"]["name"]] == ["between"]  # type: ignore[index]
+        client.close()
+
+
+def test_the_command_comes_back_with_where_its_stream_began_if_nothing_has_happened() -> None:
+    """A server that cuts the first stream, and a proxy that says it is away, before anything has happened."""
+    asked: list[str | None] = []
+    event = f'id: {uuid4()}\nevent: profile.create\ndata: {{"action": "profile.create"}}\n\n'
+    answers = [(200, "retry: 1000\nid: where-it-began\n\n"), (503, ""), (200, event)]
+
+    class Cutting(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.headers["Last-Event-ID"])
+            status, text = answers.pop(0)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    with HTTPServer(("127.0.0.1", 0), Cutting) as server, ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(lambda: [server.handle_request() for _ in range(3)])
+        client = Client(f"http://127.0.0.1:{server.server_port}")
+        assert next(follow(client, "/v1/events", {})) == {"action": "profile.create"}
+        serving.result(30)
+        client.close()
+    assert asked == [None, "where-it-began", "where-it-began"]
 
 
 def test_only_what_concerns_one_lease(tmp_path: Path) -> None:
