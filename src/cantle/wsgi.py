@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -22,6 +23,9 @@ from cantle.api.frame import Frame, WsgiApp
 from cantle.conf import api, files, keeper
 from cantle.errors import CantleError, Unavailable
 from cantle.store.database import Database
+
+#: Waits that are ended in a second when a process goes down.
+_ENDED_PER_S = 500.0
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +90,8 @@ class Lazy:
 
             def handle(number: int, frame: FrameType | None, before: Any = before) -> None:
                 if self._database is not None:  # in a thread: the interrupted code may hold the lock that this takes
-                    threading.Thread(target=self._database.wakeups.stop, name="end waits").start()
+                    stop = partial(self._database.wakeups.stop, per_second=_ENDED_PER_S)
+                    threading.Thread(target=stop, name="end waits").start()
                 if callable(before):
                     before(number, frame)
 

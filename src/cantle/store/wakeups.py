@@ -24,6 +24,9 @@ COVERED_HOSTS_S = 30.0
 #: wake them all, for the few who follow the log. Those look every `Wakeups.look_again_s` seconds.
 AUDIT_TOPIC = "audit"
 
+#: How many are rung at one moment when a process goes down gently.
+_TOGETHER = 25
+
 #: What topics of hosts begin with (`cantle.store.database.host_topic`).
 _OF_HOSTS = "host/"
 
@@ -132,10 +135,17 @@ class Wakeups:
         """Ring all for whom nobody looks: hints may have been lost."""
         self.signal([topic for topic in self.waited_for("") if not topic.startswith(self.watched)])
 
-    def stop(self) -> None:
-        """Ring everybody and from now on say so in `stopped`. Parked requests end; nothing starts to wait again."""
+    def stop(self, *, per_second: float = math.inf) -> None:
+        """Ring everybody and from now on say so in `stopped`. Parked requests end; nothing starts to wait again.
+
+        :param per_second: ring no more than so many a second: thousands that are answered at one moment leave nothing to anybody else.
+        """
         self._stopped = True
-        self.signal(self.waited_for(""))
+        topics = self.waited_for("")
+        for begin in range(0, len(topics), _TOGETHER):
+            if begin:
+                time.sleep(_TOGETHER / per_second)
+            self.signal(topics[begin : begin + _TOGETHER])
 
 
 class Patience:
