@@ -81,7 +81,7 @@ class Container:
         """Start it, and wait until its init runs."""
         log = self.home / "log"
         done = subprocess.run(
-            ["lxc-start", "-n", self.name, "-o", str(log), "-l", "INFO"], capture_output=True, text=True, check=False
+            ["lxc-start", "-n", self.name, "-o", str(log), "-l", "DEBUG"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr + (log.read_text()[-3000:] if log.exists() else "")
         subprocess.run(["lxc-wait", "-n", self.name, "-s", "RUNNING", "-t", "20"], check=True)

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 
 import msgspec
 
+from cantle.attach import lxc
 from cantle.attach.domains import Domain
+from cantle.errors import CantleError
+from cantle.kernel import container
+from cantle.kernel.root import Root
 from cantle.model.attach_handle import AttachType
+from cantle.model.attachment import GuestKind
 from cantle.wire.work import HandleResult, Outcome, WantedHandle
 
 GONE = "guest-gone"
+STOPPED = "guest-stopped"
 NOT_IN_GUEST = "unit-not-in-guest"
 
 #: Code and message.
@@ -51,6 +57,25 @@ def look(units: Iterable[WantedHandle], domains: Iterable[Domain], before: Mappi
         if remark is not None:
             remarks[unit.uuid] = remark
     return Seen(guests, remarks)
+
+
+def stopped(root: Root, units: Iterable[WantedHandle]) -> dict[str, Remark]:
+    """What there is to say of units whose container does not run. Of one that is starting, or is not there, nothing is said."""
+    remarks: dict[str, Remark] = {}
+    runs: dict[str, bool] = {}
+    for unit in units:
+        if unit.guest is None or unit.guest.kind != GuestKind.LXC or not root.is_machine:
+            continue
+        name = unit.guest.name
+        if name not in runs:
+            try:
+                runs[name] = not lxc.is_there(root, name) or container.init_pid(root, name) is not None
+            except CantleError:
+                runs[name] = True
+        if not runs[name]:
+            said = f"lxc:{name} does not run; it has this unit again when it starts, and the lease stands until it is released"
+            remarks[unit.uuid] = (STOPPED, said)
+    return remarks
 
 
 def _remark(name: str, last: str, known: Iterable[Domain]) -> Remark | None:

@@ -70,6 +70,11 @@ def excluded(config: str, lease: str, path: str) -> str:
     return "".join(line for line in _LINES.findall(config) if line.strip() not in ours)
 
 
+def is_there(root: Root, name: str) -> bool:
+    """Whether there is a container of this name, running or not."""
+    return root.exists(_config_path(name))
+
+
 def stands(root: Root, name: str, lease: str, nodes: Sequence[Node]) -> bool:
     """Whether everything is as :func:`enter` leaves it.
 

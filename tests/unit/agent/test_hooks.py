@@ -54,11 +54,12 @@ def install(root: Root, *, seconds: float = FOR_EVER) -> None:
 
 
 def run(root: Root, hook: str, *words: str, xml: str = "") -> str:
-    """What a hook says on standard error. It must end well, and before `FOR_EVER`."""
+    """What a hook says where its manager keeps it. It must end well, and before `FOR_EVER`."""
     argv = [f"{root.path}/{hook}", *words]
     done = subprocess.run(argv, input=xml, capture_output=True, text=True, check=False, timeout=FOR_EVER / 2)
-    assert (done.returncode, done.stdout) == (0, "")
-    return done.stderr
+    kept, other = (done.stdout, done.stderr) if hook == installed.LXC else (done.stderr, done.stdout)
+    assert (done.returncode, other) == (0, "")
+    return kept
 
 
 def starts(root: Root, name: str, *devices: str) -> str:

@@ -24,7 +24,7 @@ _SCRIPT = """\
 # {seconds:g} s for it, and lets the guest start in any case: docs/attach.md.
 for python in {python} /usr/bin/python3; do
     if [ -x "$python" ] && [ -r {ask} ]; then
-        "$python" -I -S {ask} --directory {directory} --seconds {seconds:g} {manager} "$@"
+        "$python" -I -S {ask} --directory {directory} --seconds {seconds:g} {manager} "$@"{words}
         break
     fi
 done
@@ -50,6 +50,7 @@ def hooks(root: Root, *, seconds: float = 10.0, directory: str = "", python: str
     """
     ask = resources.files(__package__).joinpath("ask.py").read_text()
     socket = directory or root.host_path(hook.SOCKET.rpartition("/")[0])
+    # libvirt keeps what a hook says on standard error, liblxc (in its log, at the level DEBUG) what it says on standard output.
     words = {
         "seconds": seconds,
         "directory": shlex.quote(socket),
@@ -58,8 +59,8 @@ def hooks(root: Root, *, seconds: float = 10.0, directory: str = "", python: str
     }
     return (
         Hook(ASK, ask, "all"),
-        Hook(LXC, _SCRIPT.format(what="A hook of LXC containers", manager="lxc", **words), "lxc"),
-        Hook(LIBVIRT, _SCRIPT.format(what="A hook of libvirt", manager="libvirt", **words), "libvirt"),
+        Hook(LXC, _SCRIPT.format(what="A hook of LXC containers", manager="lxc", words=" 2>&1", **words), "lxc"),
+        Hook(LIBVIRT, _SCRIPT.format(what="A hook of libvirt", manager="libvirt", words="", **words), "libvirt"),
     )
 
 
