@@ -102,7 +102,10 @@ def _at_a_look(client: Client, there: Callable[[], Any], what: str) -> None:
         if time.monotonic() > looked + 1.0:
             looked = time.monotonic()
             _time_passes(client)
-        return there()
+        try:
+            return there()
+        except OSError:  # Placement is starting still
+            return None
 
     until(once, what)
 

@@ -96,7 +96,8 @@ def observe(
     :param guests: look into them too. Not while one starts: who manages it would not answer.
     :raises HostError: when it cannot be read.
     """
-    cards = {one.device for one in work.wanted if one.attach_type is AttachType.PCI and not entering.for_container(one)}
+    units_of_cards = [one for one in (*work.wanted, *work.unwanted) if one.attach_type is AttachType.PCI]
+    cards = {one.device for one in units_of_cards if not entering.for_container(one)}
     bound = frozenset(card for card in cards if _is_bound(root, card))
     mdevs = {one.uuid: one for one in mdev.devices(root)}
     return Observed(
@@ -254,7 +255,7 @@ def _take_back_mdev(handle: WantedHandle, observed: Observed) -> Task:
 
 def _take_back_whole(handle: WantedHandle, observed: Observed, clean: str) -> Task:
     card = handle.device
-    if card in observed.kept:
+    if card in observed.kept or (card in observed.bound and card not in observed.taken):
         sentence = f"see that nobody uses {card}, which stays on {vfio.VFIO_PCI}, and reset it"
         return Task(handle, Outcome.ABSENT, Step(SEE_FREE, card, {CLEAN: clean}, True, False, sentence))
     if card not in observed.taken:

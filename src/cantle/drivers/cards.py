@@ -124,32 +124,24 @@ def whole(
             capabilities=capabilities,
             mdev_types=mdev_types,
         )
-    if address in host.held:
-        reason = f"somebody uses it, and it is not lent by Cantle: {host.held[address]}"
-        return report(
-            host,
-            function,
-            Mode.PASSTHROUGH,
-            health=Health.DEGRADED,
-            reason=reason,
-            capabilities=capabilities,
-            mdev_types=mdev_types,
-        )
-    handle = HandleReport(address, AttachType.PCI, place(function))
+    user = host.held.get(address)
+    handles = () if user else (HandleReport(address, AttachType.PCI, place(function)),)
     deployable = deployable_report(
         host,
         address,
         driver_name=classify.vendor_word(function.vendor_id),
         resource_class=resource_class,
         traits=device_traits(function.vendor_id, function.device_id),
-        handles=(handle,),
+        handles=handles,
     )
     return report(
         host,
         function,
         Mode.PASSTHROUGH,
+        health=Health.DEGRADED if user else Health.OK,
+        reason=f"somebody uses it, and it is not lent by Cantle: {user}" if user else None,
         capabilities=capabilities,
-        deployables=(deployable,),
+        deployables=(deployable,),  # with nothing to lend while somebody has it: what it is is known all the same
         mdev_types=mdev_types,
     )
 

@@ -33,7 +33,7 @@ from cantle.store.types import Record
 #: Who lends what was lent before.
 CYBORG = Identity("cyborg", None)
 
-_NO_DEVICE = "its provider, {}, is no device's that is offered here; a whole card is not while a guest has it: adopt again when it is free"
+_NO_DEVICE = "its provider, {}, is no device's that is offered here"
 _PCI = ("domain", "bus", "device", "function")
 
 
@@ -201,6 +201,7 @@ class _Units:
         self._free = [row for row in rows if row.claim_id is None]
         self._lent = {(row.deployable_id, row.key) for row in rows if row.claim_id is not None}
         self._offers = offers
+        self._named = {row.deployable_id for row in rows}
         self._busy = {row.uuid for row in rows if row.claim_id is not None}
 
     def take(self, one: CyborgRequest, deployable_id: int) -> HeldUnit | None:
@@ -208,7 +209,7 @@ class _Units:
         free = [row for row in self._free if (row.deployable_id, row.attach_type) == (deployable_id, one.attach_type)]
         if one.attach_type == AttachType.PCI:
             row = next((row for row in free if _function(row.attach_info) == _function(one.attach_info)), None)
-            return None if row is None else self._held(row, row.uuid)
+            return self._new_card(one, deployable_id) if row is None else self._held(row, row.uuid)
         type_id = one.attach_info.get("asked_type")
         if (
             one.attach_type != AttachType.MDEV
@@ -229,6 +230,18 @@ class _Units:
         self._lent.add((row.deployable_id, row.key))
         facts = (row.key, row.attach_type, row.attach_info, row.deployable_id, row.resource_class, row.device)
         return HeldUnit(row.id, uuid, *facts)
+
+    def _new_card(self, one: CyborgRequest, deployable_id: int) -> HeldUnit | None:
+        """A whole card that the agent names without a unit, since somebody has it: as it names the unit once it is told whose it is."""
+        offer, key = self._offers[deployable_id], "{}:{}:{}.{}".format(*_function(one.attach_info))
+        uuid = one.handle_uuid or ""
+        if key != offer.device or deployable_id in self._named or uuid in self._busy:
+            return None
+        self._named.add(deployable_id)
+        self._busy.add(uuid)
+        info = dict(zip(_PCI, _function(one.attach_info), strict=True))
+        facts = (key, one.attach_type, info, deployable_id, offer.resource_class, offer.device)
+        return HeldUnit(None, uuid, *facts)
 
     def _new(self, one: CyborgRequest, deployable_id: int, type_id: str, mark: str) -> HeldUnit:
         """One that the agent does not name: of the mediated devices on a card it names those that are ours and those still to be made."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cantle.agent.converge import DROP_MDEV, LEND_WHOLE, MAKE_MDEV, TAKE_BACK_WHOLE, Observed, Task, plan
+from cantle.agent.converge import DROP_MDEV, LEND_WHOLE, MAKE_MDEV, SEE_FREE, TAKE_BACK_WHOLE, Observed, Task, plan
 from cantle.kernel.mdev import MdevDevice
 from cantle.model.attach_handle import AttachType
 from cantle.wire.work import Outcome, WantedHandle, Work
@@ -72,8 +72,9 @@ def test_a_card_goes_and_comes_back_whole() -> None:
 
 
 def test_a_card_that_we_did_not_take_is_not_given_back() -> None:
-    """One that an operator keeps on vfio-pci stays there."""
-    assert names(plan(Work(1, (), (CARD,)), here(bound=(M40,)))) == [(SECOND, None)]
+    """One that an operator keeps on vfio-pci stays there, once nobody has it; one that is on another driver is nobody's."""
+    assert names(plan(Work(1, (), (CARD,)), here(bound=(M40,)))) == [(SECOND, SEE_FREE)]
+    assert names(plan(Work(1, (), (CARD,)), here())) == [(SECOND, None)]
 
 
 def test_an_mdev_that_only_has_our_uuid_is_left_alone() -> None:

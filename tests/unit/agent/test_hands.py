@@ -138,15 +138,21 @@ def test_it_is_forgotten_when_the_card_is_back_and_when_it_was_never_taken(
     assert file.load().taken == {}
 
 
-def test_a_card_that_an_operator_keeps_on_vfio_pci_stays_there(t4: simulate.SimulatedRoot, hands: Hands) -> None:
+def test_a_card_that_an_operator_keeps_on_vfio_pci_stays_there_and_is_clean_for_the_next(
+    t4: simulate.SimulatedRoot, hands: Hands
+) -> None:
     t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "vfio-pci")
     t4.write("sys/bus/pci/drivers/nvidia/unbind", M40)
     t4.write("sys/bus/pci/drivers/vfio-pci/bind", M40)
     writes = len(t4.written)
     assert do(t4, hands, CARD) == [HandleResult(SECOND, Outcome.READY)]
-    assert do(t4, hands, back=(CARD,)) == [HandleResult(SECOND, Outcome.ABSENT, cleaning=cleaning.NOTHING)]
-    assert driver(t4) == "vfio-pci"
+    t4.hold(M40)
+    [result] = do(t4, hands, back=(CARD,))
+    assert (result.outcome, result.code) == (Outcome.FAILED, "device-held"), "its guest has it still"
     assert len(t4.written) == writes
+    t4.let_go()
+    assert do(t4, hands, back=(CARD,)) == [HandleResult(SECOND, Outcome.ABSENT, cleaning=RESET)]
+    assert driver(t4) == "vfio-pci"
 
 
 def test_a_card_that_a_guest_still_uses_is_not_taken_from_it(t4: simulate.SimulatedRoot, hands: Hands) -> None:
