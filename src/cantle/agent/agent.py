@@ -102,7 +102,9 @@ class Agent:
             pause=stop.wait,
         )
         self._upkeep.when_cleaning(self._tell_cleaning)
+        self._upkeep.when_guest_done(self.settle_again)
         self._changed = threading.Event()
+        self._guests_changed = threading.Event()
         self._ended = threading.Event()
         self._starting = Starting(root, self._upkeep, self.look_again, self._ended)
         self._local = Local(root, local_socket, self._starting.answer) if local_socket is not None else None
@@ -149,6 +151,11 @@ class Agent:
     def look_again(self) -> None:
         """Let the agent look at its host now: something changed. Safe from any thread."""
         self._changed.set()
+        self._client.interrupt()
+
+    def settle_again(self) -> None:
+        """Let the agent look at its guests now, and do what there is to do: something happened to one. Safe from any thread."""
+        self._guests_changed.set()
         self._client.interrupt()
 
     def restore(self) -> Restored:
@@ -227,8 +234,9 @@ class Agent:
             self._reports.tell(report)
             self._look_at = self._next_look(report)
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
-        if changed:
-            due = self._clock()  # a lent unit may have gone, or come back with its card
+        if changed or self._guests_changed.is_set():
+            due = self._clock()  # a lent unit may have gone, or come back with its card or its guest
+        self._guests_changed.clear()
         work = self._next_work(due)
         if work is not None and work.generation != self._heard:
             self._take_up(work)

@@ -43,6 +43,17 @@ def see_unused(card: str) -> Step:
     return Step(SEE_UNUSED, card, {}, True, False, f"see that no container uses {card}")
 
 
+def guest_of(step: Step) -> str:
+    """Whom a step of these is about."""
+    return f"{step.args['kind']}:{step.args['name']}"
+
+
+def waits(step: Step) -> bool:
+    """Whether it may take as long as somebody else likes: libvirt's daemon, a guest that is to let go or to shut down. What is done about a
+    container is done at once, by files."""
+    return step.args["kind"] == GuestKind.LIBVIRT or STOP in step.args
+
+
 def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:
     """Uuids of the units that are in their guests as they shall be. What cannot be found out is not: whoever enters it finds out why."""
     wanted = tuple(wanted)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
 
 import msgspec
 
@@ -21,6 +22,7 @@ from cantle.agent.converge import (
     Task,
 )
 from cantle.agent.desired import Desired, DesiredFile
+from cantle.agent.entries import Done, Entries, Job
 from cantle.errors import CantleError, HostError
 from cantle.kernel import mdev, mdevctl, pci, vfio
 from cantle.kernel import unit as units
@@ -68,6 +70,9 @@ class Hands:
         self._file = file
         self._pause = pause
         self.memory = memory
+        self.entries = Entries(root)
+        #: From what was prepared for units that are yet to enter their guests, by uuid.
+        self._ways_back: dict[str, Undo] = {}
         self._executors: Executors = {
             MAKE_MDEV: self._make_mdev,
             DROP_MDEV: self._drop_mdev,
@@ -88,43 +93,91 @@ class Hands:
             self._file.save(memory)
             self.memory = memory
 
-    def change(self, steps: Iterable[Step]) -> None:
+    def change(self, steps: Iterable[Step], undo: Undo | None = None) -> None:
         """Carry out the steps of one change, all or nothing.
 
+        :param undo: the stack of a larger change, which then answers for this one too.
         :raises CantleError: what a step raised; the host is as before, or it is ``undo-incomplete``.
         """
-        for text in run_steps(self._root, steps, self._executors):
+        for text in run_steps(self._root, steps, self._executors, undo):
             _log.info("%s", text)
 
-    def perform(self, tasks: Iterable[Task]) -> list[HandleResult]:
-        """Every task in order; the failure of one stops no other."""
-        return [self._perform(task) for task in tasks]
+    def perform(self, tasks: Iterable[Task], *, patient: bool = False) -> list[HandleResult]:
+        """Every task, those of one goal together; the failure of one stops no other. A unit whose guest is still waited for has no result.
 
-    def _perform(self, task: Task) -> HandleResult:
+        :param patient: wait for guests, however long they take.
+        """
+        results = []
+        for goal, its in groupby(tasks, key=lambda task: task.goal):
+            act = self._take_back if goal is Outcome.ABSENT else self._make_ready
+            results += act(list(its), patient=patient)
+        return results
+
+    def keep(self, uuids: Collection[str]) -> None:
+        """Forget what was begun for other units."""
+        self.entries.keep(uuids)
+        self._ways_back = {uuid: way for uuid, way in self._ways_back.items() if uuid in uuids}
+
+    def _take_back(self, tasks: list[Task], *, patient: bool) -> list[HandleResult]:
+        """Out of their guests, then from where they are. What has left its guest stays out, even if it cannot be taken back yet."""
+        left = self.entries.run(_jobs(task for task in tasks if task.refusal is None), patient=patient)
+        return [self._taken_back(task, left.get(task.handle.uuid)) for task in tasks if _is_due(task, left)]
+
+    def _make_ready(self, tasks: list[Task], *, patient: bool) -> list[HandleResult]:
+        """All made ready, then those into their guests that are."""
+        made = {task.handle.uuid: self._made_ready(task) for task in tasks}
+        ready = [task for task in tasks if made[task.handle.uuid].outcome is Outcome.READY and task.entry is not None]
+        entered = self.entries.run(_jobs(ready), patient=patient)
+        for task in ready:
+            if task.handle.uuid in entered:
+                made[task.handle.uuid] = self._entered(task, entered[task.handle.uuid])
+            else:
+                del made[task.handle.uuid]
+        return list(made.values())
+
+    def _taken_back(self, task: Task, left: Done | None) -> HandleResult:
+        """:param left: what came of taking it out of its guest, where that was to be done."""
+        if task.refusal is not None:
+            return HandleResult(task.handle.uuid, Outcome.FAILED, *task.refusal)
+        if left is not None and left.error is not None:
+            return _failed(task, task.entry, left.error)
+        self._uuid, self._cleaned = task.handle.uuid, cleaning.NOTHING
+        notes = left.notes if left is not None else []
+        if task.step is not None:
+            try:
+                self.change([task.step])
+            except CantleError as error:
+                return _failed(task, task.step, error)
+            _log.info("did %s", ", ".join([task.step.sentence, *notes]))
+        return HandleResult(task.handle.uuid, Outcome.ABSENT, cleaning=cleaning.after(self._cleaned, notes))
+
+    def _made_ready(self, task: Task) -> HandleResult:
         uuid = task.handle.uuid
         if task.refusal is not None:
             return HandleResult(uuid, Outcome.FAILED, *task.refusal)
-        self._uuid, self._cleaned = uuid, cleaning.NOTHING if task.goal is Outcome.ABSENT else None
-        done = HandleResult(uuid, task.goal, entered=task.goal is Outcome.READY and task.handle.guest is not None)
-        steps = tuple(step for step in (task.step, task.entry) if step is not None)
-        if not steps:
-            return msgspec.structs.replace(done, cleaning=self._cleaned)
-        sentence = ", ".join(step.sentence for step in steps)
-        left: list[str] = []
-        try:
-            if (
-                task.entry is not None and task.goal is Outcome.ABSENT
-            ):  # it stays out, even if the unit cannot be taken back yet
-                left = run_steps(self._root, [task.entry], self._executors)
-                steps = steps[:-1]
-            for note in run_steps(self._root, steps, self._executors):
-                _log.info("%s: %s", sentence, note)
-        except CantleError as error:
-            _log.warning("could not %s: %s", sentence, error)
-            outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
-            return HandleResult(uuid, outcome, error.code, error.message)
-        _log.info("did %s", sentence)
-        return msgspec.structs.replace(done, cleaning=cleaning.after(self._cleaned, left))
+        self._uuid, self._cleaned = uuid, None
+        if task.step is not None:
+            way_back = self._ways_back.setdefault(uuid, Undo())
+            try:
+                self.change([task.step], way_back)
+            except CantleError as error:
+                return _failed(task, task.step, error)
+            _log.info("did %s", task.step.sentence)
+        if task.entry is None:
+            self._ways_back.pop(uuid, None)
+        return HandleResult(uuid, Outcome.READY, entered=task.handle.guest is not None)
+
+    def _entered(self, task: Task, done: Done) -> HandleResult:
+        """What could not enter its guest is not left prepared for it either."""
+        way_back = self._ways_back.pop(task.handle.uuid, Undo())
+        if done.error is not None:
+            try:
+                with way_back:
+                    raise done.error
+            except CantleError as error:
+                return _failed(task, task.entry, error)
+        _log.info("did %s", ", ".join([task.entry.sentence if task.entry is not None else "", *done.notes]))
+        return HandleResult(task.handle.uuid, Outcome.READY, entered=True)
 
     def _make_mdev(self, root: Root, step: Step, undo: Undo) -> None:
         parent, type_id = step.args["parent"], step.args["type"]
@@ -218,6 +271,21 @@ class Hands:
         if originals:
             taken[card] = originals
         self.remember(msgspec.structs.replace(self.memory, taken=taken))
+
+
+def _jobs(tasks: Iterable[Task]) -> list[Job]:
+    return [Job(task.handle.uuid, task.entry) for task in tasks if task.entry is not None]
+
+
+def _is_due(task: Task, left: Mapping[str, Done]) -> bool:
+    """Whether nothing of it is done in its guest any more."""
+    return task.entry is None or task.refusal is not None or task.handle.uuid in left
+
+
+def _failed(task: Task, step: Step | None, error: CantleError) -> HandleResult:
+    _log.warning("could not %s: %s", step.sentence if step is not None else "", error)
+    outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
+    return HandleResult(task.handle.uuid, outcome, error.code, error.message)
 
 
 def type_missing(device: str, type_id: str, offered: Sequence[str]) -> HostError:

@@ -9,7 +9,7 @@ import dataclasses
 import logging
 import os
 import uuid
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 
 import msgspec
@@ -84,6 +84,10 @@ class Upkeep(Alone):
         """Let ``tell`` know the uuid of each unit whose cleaning begins: nobody holds it any more."""
         self._hands.on_cleaning = tell
 
+    def when_guest_done(self, wake: Callable[[], object]) -> None:
+        """Let ``wake`` be called when a guest is done with that no pass has waited for: there is news for the next one."""
+        self._hands.entries.on_done = wake
+
     def held(self) -> AbstractContextManager[None]:
         """Nobody else does this for the host meanwhile: see :meth:`cantle.agent.desired.DesiredFile.held`."""
         return self._file.held()
@@ -132,7 +136,7 @@ class Upkeep(Alone):
         if work is None:
             return Restored()
         self._intents.apply(work)
-        results = self._hands.perform(converge.plan(work, self._observe(work), restore=True))
+        results = self._hands.perform(converge.plan(work, self._observe(work), restore=True), patient=True)
         failed = [f"{one.uuid}: {one.message}" for one in results if one.outcome is Outcome.FAILED]
         late = [f"{device}: {message}" for device, (_, message) in self._intents.unready.items()]
         wishes = sum(wish.mode is not None for wish in work.intents)
@@ -241,19 +245,22 @@ class Upkeep(Alone):
             self._memory.follow(work)
         left = following.to_take_back(self.memory.leftovers, work)
         tasks = converge.plan(work, self._observe(work), leftovers=left)
+        self._hands.keep({task.handle.uuid for task in tasks})
         done = self._hands.perform(tasks)
-        news = self._leave(done[: len(left)])
-        results = guests.remarked(done[len(left) :], self._remarks)
+        behind = [handle.uuid for handle in left]
+        news = self._leave(behind, [one for one in done if one.uuid in behind])
+        results = guests.remarked((one for one in done if one.uuid not in behind), self._remarks)
         worked = news or any(task.step is not None or task.entry is not None for task in tasks)
         return Pass(results, worked, any(result.outcome in (Outcome.FAILED, Outcome.QUARANTINED) for result in done))
 
-    def _leave(self, results: list[HandleResult]) -> bool:
+    def _leave(self, behind: Sequence[str], results: list[HandleResult]) -> bool:
         """What became of units that were left behind: they are forgotten when they have gone. Whether there is news for a person."""
         gone = {result.uuid for result in results if result.outcome is Outcome.ABSENT}
         if gone:
             leftovers = tuple(one for one in self.memory.leftovers if one.uuid not in gone)
             self._memory.keep(msgspec.structs.replace(self.memory, leftovers=leftovers))
-        kept = [f"{result.uuid} ({result.message})" for result in results if result.uuid not in gone]
+        told = {result.uuid: result.message for result in results}
+        kept = [f"{uuid} ({told.get(uuid, 'its guest is asked for it')})" for uuid in behind if uuid not in gone]
         message = f"no lease has these any more; they are taken back as soon as that is possible: {'; '.join(kept)}"
         return self._conditions.set(conditions.LEFT, message if kept else None)
 
@@ -323,7 +330,7 @@ class Upkeep(Alone):
         except CantleError as error:
             _log.warning("%s: who has what is lent cannot be found out: %s", self._hostname, error)
             return
-        self._remarks = {**guests.stopped(self._root, units), **seen.remarks}
+        self._remarks = seen.remarks
         self._memory.keep(msgspec.structs.replace(self.memory, guests=seen.guests))
 
     def server_was_away(self, message: str, seconds: float) -> None:
