@@ -226,5 +226,5 @@ def test_a_server_that_is_told_to_end_answers_its_waiting_agents_at_once(config:
         [sys.executable, "-c", GUNICORN], env=env, capture_output=True, text=True, check=True, timeout=60
     )
     answer, ended = done.stdout.splitlines()
-    assert '"generation":1' in answer
-    assert ended == "True ['200 OK', 'server']"
+    assert '"server-stopping"' in answer
+    assert ended == "True ['503 Service Unavailable', 'server']"
