@@ -48,6 +48,7 @@ def lease() -> None:
 @click.option("--host", help="Only from this host. [default: the best that fits]")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many times the profile.")
 @click.option("--workload", default="", help="Who it is for, in your words: the name of a guest.")
+@click.option("--numa-node", "nodes", type=click.IntRange(min=0), multiple=True, help="A memory node of the guest.")
 @_expires
 @_expires_at
 @_on_expiry
@@ -61,6 +62,7 @@ def create(
     host: str | None,
     count: int,
     workload: str,
+    nodes: tuple[int, ...],
     expires_in: int | None,
     expires_at: str | None,
     on_expiry: str | None,
@@ -75,7 +77,7 @@ def create(
     \b
     Examples:
       cantle lease create gold --workload vm1 --wait
-      cantle lease create gold --host gpu1 --count 2
+      cantle lease create gold --host gpu1 --count 2 --numa-node 0
       cantle lease create gold --workload vm1 --expires 2h --on-expiry notify
       cantle lease create gold --host gpu1 --attach lxc:c1 --wait
       cantle lease create gold -c uuid -o value
@@ -83,7 +85,7 @@ def create(
     client = connect()
     asked = {"profile": profile, "host": host, "count": count, "workload": workload}
     ends = {"expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry}
-    body = {**asked, **ends, "attach": attach}
+    body = {**asked, **ends, "attach": attach, "numa_nodes": nodes or None}
     made = client.create("/v1/leases", {key: value for key, value in body.items() if value is not None})
     if wait:
         made = _until(client, made["uuid"], ("active", "failed", "released"), timeout, "become active")

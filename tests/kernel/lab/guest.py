@@ -206,10 +206,7 @@ def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) ->
             "tcg,thread=multi,tb-size=1024",
             "-cpu",
             "max",
-            "-smp",
-            "2",
-            "-m",
-            str(_NESTED_MIB if boot.nested else _MIB),
+            *_board(_NESTED_MIB if boot.nested else _MIB),
         ),
         *("-kernel", str(lab.folder / "vmlinux"), "-initrd", str(lab.folder / "initrd.img")),
         *("-append", " ".join([*kernel_arguments, *boot.kernel_arguments])),
@@ -223,6 +220,20 @@ def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) ->
         *("-drive", f"if=none,id=keep,format=raw,file={escaped(lab.keep)}", "-device", "virtio-blk-pci,drive=keep"),
         *machine.device_arguments(),
     ]
+
+
+def _board(mebibytes: int) -> list[str]:
+    """Two sockets of one CPU, each with half of the memory as a node of its own: what the policy ``socket`` needs to see."""
+    half = mebibytes // 2
+    nodes = [
+        word
+        for number, size in enumerate((half, mebibytes - half))
+        for word in (
+            *("-object", f"memory-backend-ram,id=node{number},size={size}M"),
+            *("-numa", f"node,nodeid={number},cpus={number},memdev=node{number}"),
+        )
+    ]
+    return ["-smp", "2,sockets=2,cores=1,threads=1", "-m", str(mebibytes), *nodes]
 
 
 def _share(tag: str, path: Path, *, readonly: bool) -> list[str]:

@@ -99,6 +99,7 @@ def test_1_4_an_instance_without_cells_is_not_filtered_by_numa() -> None:
         pytest.param(NumaPolicy.SOCKET, 2, {0: 0, 1: 0, 2: 1}, False, id="1.4 socket: another socket"),
         pytest.param(NumaPolicy.SOCKET, None, {0: 0, 1: 0}, False, id="1.4 socket: an unknown node"),
         pytest.param(NumaPolicy.SOCKET, 1, {0: 0, 1: None}, False, id="1.4 socket: a host that does not say"),
+        pytest.param(NumaPolicy.SOCKET, 1, {0: 0, 1: 0, 2: None}, False, id="1.4 socket: a host that says it of some"),
         pytest.param(NumaPolicy.SOCKET, 1, None, False, id="1.4 socket: a host that says nothing"),
         pytest.param(NumaPolicy.SOCKET, 0, None, True, id="1.4 socket: the strict set is tried first"),
         pytest.param(None, 1, None, False, id="1.4 no policy is legacy"),
