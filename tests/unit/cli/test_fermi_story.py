@@ -96,12 +96,13 @@ def test_a_flavor_in_use_stays_and_a_name_is_a_flavors_or_a_profiles(server: Ser
 
 
 def test_a_guest_on_a_memory_node_gets_cards_of_that_node(server: Serving) -> None:
-    """All cards are on node 0."""
+    """All cards of the host are on node 0."""
     words = ("--spec", "gpus=1", "--spec", "hw:pci_numa_affinity_policy=required")
     assert server.cantle("flavor", "create", "near", *words).code == 0
-    away = server.cantle("lease", "create", "near", "--numa-node", "1")
+    away = server.cantle("lease", "create", "near", "--host", "kvm", "--numa-node", "1")
     assert (away.code, "on NUMA node 0" in away.err) == (4, True)
-    lease = server.json("lease", "create", "near", "--numa-node", "0", "--numa-node", "1", "--wait")
+    both = ("--numa-node", "0", "--numa-node", "1")
+    lease = server.json("lease", "create", "near", "--host", "kvm", *both, "--wait")
     assert lease["state"] == "active"
     assert server.cantle("lease", "release", lease["uuid"], "--wait").code == 0
 
