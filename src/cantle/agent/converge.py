@@ -223,9 +223,9 @@ def _take_back(handle: WantedHandle, observed: Observed, clean: str) -> Task:
         case AttachType.MDEV:
             return _take_back_mdev(handle, observed)
         case AttachType.NODES:
-            return Task(handle, Outcome.ABSENT, entering.see_unused(entering.unit(handle)))
+            return Task(handle, Outcome.ABSENT, entering.see_unused(entering.unit(handle), **{CLEAN: clean}))
         case AttachType.PCI if entering.for_container(handle):
-            return Task(handle, Outcome.ABSENT, entering.see_unused(handle.device))
+            return Task(handle, Outcome.ABSENT, entering.see_unused(handle.device, **{CLEAN: clean}))
         case AttachType.PCI:
             return _take_back_whole(handle, observed, clean)
         case AttachType.TEST_PCI:

@@ -38,9 +38,13 @@ def leave(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
     return Step(LEAVE, unit(handle), args, False, True, f"{first}take {unit(handle)} out of {guest.kind}:{guest.name}")
 
 
-def see_unused(card: str) -> Step:
-    """A card that stays on its driver: no container has it open."""
-    return Step(SEE_UNUSED, card, {}, True, False, f"see that no container uses {card}")
+def see_unused(card: str, **args: str) -> Step:
+    """A card that stays on its driver: no container has it open.
+
+    :param args: see :data:`cantle.agent.converge.CLEAN`.
+    """
+    and_reset = ", and reset it" if args else ""
+    return Step(SEE_UNUSED, card, args, True, False, f"see that no container uses {card}{and_reset}")
 
 
 def guest_of(step: Step) -> str:
@@ -82,11 +86,7 @@ def _leave(root: Root, step: Step, undo: Undo) -> str | None:
     return note
 
 
-def _see_unused(root: Root, step: Step, _undo: Undo) -> None:
-    entry.check_unused(root, step.target)
-
-
-EXECUTORS: Executors = {ENTER: _enter, LEAVE: _leave, SEE_UNUSED: _see_unused}
+EXECUTORS: Executors = {ENTER: _enter, LEAVE: _leave}
 
 
 def _guest(handle: WantedHandle) -> Guest:

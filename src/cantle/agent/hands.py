@@ -23,6 +23,7 @@ from cantle.agent.converge import (
 )
 from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.entries import Done, Entries, Job
+from cantle.attach import entry
 from cantle.errors import CantleError, HostError
 from cantle.kernel import mdev, mdevctl, pci, vfio
 from cantle.kernel import unit as units
@@ -81,6 +82,7 @@ class Hands:
             SEE_FREE: self._see_free,
             AWAIT_TYPE: self._await_type,
             **entering.EXECUTORS,
+            entering.SEE_UNUSED: self._see_unused,
         }
 
     def remember(self, memory: Desired, *, again: bool = False) -> None:
@@ -244,10 +246,25 @@ class Hands:
         if how is None:
             return
         vfio.check_free(root, card)
+        self._clean_by(cleaning.clean, root, card, how)
+
+    def _see_unused(self, root: Root, step: Step, _undo: Undo) -> None:
+        """A card that a container has, had or is to have: it stays on its driver."""
+        entry.check_unused(root, step.target)
+        how = step.args.get(CLEAN)
+        if how is None:
+            return
+        if not is_pci(step.target):
+            self._cleaned = cleaning.SLICE
+        elif root.exists(f"{pci.DEVICES}/{step.target}"):
+            card = units.find(root, PciAddress.parse(step.target))
+            self._clean_by(cleaning.in_place, root, card, how)
+
+    def _clean_by(self, way: Callable[..., Cleaning], root: Root, card: Unit, how: str) -> None:
         if how == FOR_NEXT:
             self.on_cleaning(self._uuid)
         try:
-            self._cleaned = cleaning.clean(root, card, required=self._require_reset)
+            self._cleaned = way(root, card, required=self._require_reset)
         except HostError as error:
             if how == FOR_NEXT or error.code not in cleaning.NOT_CLEAN:
                 raise

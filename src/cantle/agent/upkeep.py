@@ -330,7 +330,7 @@ class Upkeep(Alone):
         except CantleError as error:
             _log.warning("%s: who has what is lent cannot be found out: %s", self._hostname, error)
             return
-        self._remarks = seen.remarks
+        self._remarks = {**guests.stopped(self._root, units), **seen.remarks}
         self._memory.keep(msgspec.structs.replace(self.memory, guests=seen.guests))
 
     def server_was_away(self, message: str, seconds: float) -> None:
