@@ -35,8 +35,9 @@ class Frame:
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             headers.append((request_id.HEADER, name))
-            if _access.isEnabledFor(logging.INFO):
-                _log_access(environ, status, time.perf_counter() - started)
+            level = _level(environ, status)
+            if _access.isEnabledFor(level):
+                _log_access(level, environ, status, time.perf_counter() - started)
             return start_response(status, headers, exc_info) if exc_info else start_response(status, headers)
 
         try:
@@ -58,12 +59,16 @@ def _refuse(environ: dict[str, Any], start: Any, error: CantleError, name: str) 
     return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
 
-def _log_access(environ: dict[str, Any], status: str, seconds: float) -> None:
+def _level(environ: dict[str, Any], status: str) -> int:
+    """Health is asked for every few seconds, by every load balancer, and thousands of agents hear once a minute that nothing has changed."""
+    return logging.DEBUG if status.startswith("304") or environ.get("PATH_INFO") in _HEALTH else logging.INFO
+
+
+def _log_access(level: int, environ: dict[str, Any], status: str, seconds: float) -> None:
     method, path, who = environ["REQUEST_METHOD"], environ.get("PATH_INFO", ""), environ.get(IDENTITY)
     milliseconds = round(seconds * 1000, 1)
-    # Health is asked for every few seconds, by every load balancer.
     _access.log(
-        logging.DEBUG if path in _HEALTH else logging.INFO,
+        level,
         "%s %s %s %sms user %s project %s",
         method,
         path,

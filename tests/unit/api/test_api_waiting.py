@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -183,6 +184,15 @@ def test_the_more_were_waiting_the_longer_they_are_told_to_stay_away() -> None:
     assert {spread(99) for _ in range(200)} == {0}
     assert {spread(299) for _ in range(200)} == {0, 1, 2}
     assert max(spread(1_000_000) for _ in range(200)) <= BACK_WITHIN_S
+
+
+def test_that_nothing_has_changed_makes_no_line_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    """A line a minute from each of two thousand agents."""
+    path = "/v1/hosts/h1/work?generation=1&wait=0.01"
+    with caplog.at_level(logging.INFO, "cantle.api.access"):
+        for tag, status in (('"1"', 304), ('"0"', 200)):
+            assert world.call("GET", path, agent=True, headers={"If-None-Match": tag}).status_code == status
+    assert [record.__dict__["status"] for record in caplog.records if "/work" in record.getMessage()] == [200]
 
 
 def test_an_agent_that_says_what_it_has_is_answered_without_a_body_when_that_is_still_so(world: World) -> None:
