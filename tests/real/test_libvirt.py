@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from tests.real.libvirt import Domain, answers, daemons, virsh
 from tests.real.processes import Service
 
 from cantle.attach import domain
+from cantle.attach.domain_events import DomainEvents
 from cantle.attach.domains import domains
 from cantle.attach.libvirt import hostdev_xml
 from cantle.errors import HostError, NotFound
@@ -111,6 +115,20 @@ def test_a_running_domain_that_cannot_take_it_has_it_neither_now_nor_at_its_next
     assert caught.value.code == "libvirt-refused"
     assert (guest.xml(), guest.xml("--inactive")) == before
     assert f"{SLICE}.xml" not in MACHINE.names("run/cantle/libvirt")
+
+
+def test_what_happens_to_a_domain_is_heard_as_it_happens(guest: Domain) -> None:
+    with closing(iter(DomainEvents(MACHINE, lambda: True, threading.Event()))) as heard:
+        assert next(heard) == ""
+        told: list[str] = []
+        follower = threading.Thread(target=lambda: told.extend(islice(heard, 3)))
+        follower.start()
+        virsh("start", guest.name)
+        virsh("destroy", guest.name)
+        guest.remove()
+        follower.join(60)
+    assert len(told) == 3
+    assert all(f"for domain '{guest.name}'" in one for one in told)
 
 
 def test_a_domain_that_nobody_defined_is_named(libvirt: list[Service]) -> None:

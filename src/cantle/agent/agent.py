@@ -17,11 +17,13 @@ from collections.abc import Callable
 from cantle.agent import conditions
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
+from cantle.agent.entering import for_domain
 from cantle.agent.local import Local
 from cantle.agent.passes import Restored
 from cantle.agent.reports import Reports
 from cantle.agent.starting import Starting
 from cantle.agent.upkeep import Upkeep
+from cantle.attach.domain_events import DomainEvents
 from cantle.errors import CantleError, Conflict, Unavailable
 from cantle.kernel.root import Root
 from cantle.kernel.udev import Watch
@@ -106,6 +108,7 @@ class Agent:
         self._changed = threading.Event()
         self._guests_changed = threading.Event()
         self._ended = threading.Event()
+        self._domain_events = DomainEvents(root, lambda: any(map(for_domain, self._upkeep.wanted)), self._ended)
         self._starting = Starting(root, self._upkeep, self.look_again, self._ended)
         self._local = Local(root, local_socket, self._starting.answer) if local_socket is not None else None
         self._listens = False
@@ -130,12 +133,13 @@ class Agent:
         with self._upkeep.held():
             self._upkeep.begin()
             self._listen()
-            for target in (self._end_waiting, self._watch):
+            for target in (self._end_waiting, self._watch, self._watch_domains):
                 threading.Thread(target=target, name=f"{self._hostname}: {target.__name__}", daemon=True).start()
             try:
                 self._loop()
             finally:
                 self._ended.set()
+                self._domain_events.end()
                 if self._local is not None:
                     self._local.stop()
                 self._client.disconnect()
@@ -178,6 +182,11 @@ class Agent:
     def _watch(self) -> None:
         for _ in Watch(self._root, self._ended):
             self.look_again()
+
+    def _watch_domains(self) -> None:
+        for event in self._domain_events:
+            _log.debug("%s: %s", self._hostname, event or "what happens to domains is heard from now on")
+            self.settle_again()
 
     def _loop(self) -> None:
         away = Backoff(longest=self._rescan)

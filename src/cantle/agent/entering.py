@@ -99,6 +99,11 @@ def for_container(handle: WantedHandle) -> bool:
     return handle.guest is not None and handle.guest.kind != GuestKind.LIBVIRT
 
 
+def for_domain(handle: WantedHandle) -> bool:
+    """Whether a domain of libvirt's may have a unit: it goes into one, or nobody says where, as when Nova borrows."""
+    return not for_container(handle) and handle.attach_type in (AttachType.PCI, AttachType.MDEV)
+
+
 def _args(guest: Guest) -> dict[str, str]:
     return {"kind": guest.kind, "name": guest.name, "lease": guest.lease}
 

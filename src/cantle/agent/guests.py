@@ -3,7 +3,8 @@ until it is released, expires or is ended by a person; this only says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -53,7 +54,7 @@ def look(units: Iterable[WantedHandle], domains: Iterable[Domain], before: Mappi
         if last is None:
             continue
         guests[unit.uuid] = last
-        remark = _remark(name, last, known)
+        remark = _remark(unit, name, last, known)
         if remark is not None:
             remarks[unit.uuid] = remark
     return Seen(guests, remarks)
@@ -78,7 +79,7 @@ def stopped(root: Root, units: Iterable[WantedHandle]) -> dict[str, Remark]:
     return remarks
 
 
-def _remark(name: str, last: str, known: Iterable[Domain]) -> Remark | None:
+def _remark(unit: WantedHandle, name: str, last: str, known: Sequence[Domain]) -> Remark | None:
     """``known`` has running domains first, so what is defined of one that runs does not count."""
     domain = next((one for one in known if one.uuid == last), None)
     stands = "the lease stands until it is released"
@@ -86,7 +87,22 @@ def _remark(name: str, last: str, known: Iterable[Domain]) -> Remark | None:
         return GONE, f"the guest {last} that had {name} neither runs nor is defined on this host any more; {stands}"
     if name in domain.devices:
         return None
-    return NOT_IN_GUEST, f"{name} is no device of the guest {domain} any more; {stands}"
+    lacking = [one for one in known if one.uuid == last and name not in one.devices]
+    return NOT_IN_GUEST, f"{name} is no device of the guest {domain} any more; {stands}. {_mend(unit, lacking)}"
+
+
+def _mend(unit: WantedHandle, lacking: Sequence[Domain]) -> str:
+    """How it gets there again: by whoever put it there."""
+    if unit.guest is not None:
+        return "It is put into it again by itself"
+    domain = lacking[0]
+    if domain.of_nova:
+        return f"To have Nova put it in again: openstack server reboot --hard {domain.uuid}"
+    flags = " ".join("--live" if one.running else "--config" for one in lacking)
+    return (
+        "To put it in again, on this host: "
+        f"cantle lease xml {unit.uuid} | virsh attach-device {shlex.quote(domain.name)} /dev/stdin {flags}"
+    )
 
 
 def remarked(results: Iterable[HandleResult], remarks: Mapping[str, Remark]) -> list[HandleResult]:

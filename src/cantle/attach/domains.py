@@ -6,6 +6,7 @@ one per defined domain in ``/etc/libvirt/qemu``; both are for root alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from xml.etree import ElementTree
@@ -17,6 +18,8 @@ from cantle.model.pci import PciAddress
 
 RUNNING = "run/libvirt/qemu"
 DEFINED = "etc/libvirt/qemu"
+#: What Nova writes into the metadata of its domains (nova/virt/libvirt/config.py, LibvirtConfigGuestMetaNovaInstance).
+_NOVA = re.compile(r"\{http://openstack\.org/xmlns/libvirt/nova/[0-9.]+\}instance")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +28,14 @@ class Domain:
 
     :param devices: uuids of its mediated devices, and addresses of its PCI functions as sysfs writes them.
     :param running: else it is defined, and does not run now.
+    :param of_nova: Nova made it, and makes it anew whenever it starts it.
     """
 
     name: str
     uuid: str
     devices: frozenset[str]
     running: bool
+    of_nova: bool = False
 
     def __str__(self) -> str:
         return f"{self.name} ({self.uuid})"
@@ -63,7 +68,8 @@ def parse(text: str, *, running: bool) -> Domain | None:
     if domain is None:
         return None
     devices = frozenset(filter(None, map(_device, domain.iterfind("devices/hostdev/source/address"))))
-    return Domain(domain.findtext("name", ""), domain.findtext("uuid", ""), devices, running)
+    of_nova = any(_NOVA.match(one.tag) for one in domain.iterfind("metadata/*"))
+    return Domain(domain.findtext("name", ""), domain.findtext("uuid", ""), devices, running, of_nova)
 
 
 def _device(address: ElementTree.Element) -> str | None:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from cantle.errors import BadRequest, HostError
 from cantle.kernel import tools, whole_file
 from cantle.kernel.directory import ABSENT, LIST, PLACE, READ, Directory, decoded, failed
-from cantle.kernel.tools import Ran
+from cantle.kernel.tools import Ran, Talk
 
 __all__ = ["Directory", "Root"]
 
@@ -213,6 +213,17 @@ class Root:
                 "tool-not-run", f"{self.path} is a tree of files, and only the machine itself can run {argv[0]}"
             )
         return tools.run(argv, seconds)
+
+    def talk(self, argv: Sequence[str]) -> Talk:
+        """Start one of the machine's own tools and read what it says as it says it (:class:`cantle.kernel.tools.Talk`).
+
+        :raises HostError: ``tool-not-run``; a tree of files has none.
+        """
+        if self._prefix:
+            raise HostError(
+                "tool-not-run", f"{self.path} is a tree of files, and only the machine itself can run {argv[0]}"
+            )
+        return Talk(argv)
 
     def directory(self, rel: str) -> Directory:
         """One directory, held open to read many of its files. Use it as a context manager.

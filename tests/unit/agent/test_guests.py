@@ -61,7 +61,29 @@ def test_a_guest_that_neither_runs_nor_is_defined_is_gone_and_its_units_stay(lif
 def test_a_unit_that_was_detached_is_named_with_its_guest(life: Life) -> None:
     guest(life, running=SLICE, defined=BOTH)
     assert said(life) == {FIRST: None, SECOND: "unit-not-in-guest"}
-    assert f"0000:86:00.0 is no device of the guest vm1 ({VM}) any more" in str(life.settle()[SECOND].message)
+    told = str(life.settle()[SECOND].message)
+    assert f"0000:86:00.0 is no device of the guest vm1 ({VM}) any more" in told
+    assert told.endswith(f"on this host: cantle lease xml {SECOND} | virsh attach-device vm1 /dev/stdin --live")
+
+
+def test_a_guest_that_came_back_without_its_unit_is_told_with_the_command_that_mends_it(life: Life) -> None:
+    guest(life, running=None, defined=SLICE)
+    said(life)
+    assert str(life.settle()[SECOND].message).endswith("virsh attach-device vm1 /dev/stdin --config")
+    guest(life, running=SLICE, defined=SLICE)
+    said(life)
+    assert str(life.settle()[SECOND].message).endswith("virsh attach-device vm1 /dev/stdin --live --config")
+
+
+def test_a_guest_of_nova_s_that_came_back_without_its_unit_is_told_with_nova_s_command(life: Life) -> None:
+    text = xml(devices=SLICE).replace(
+        "<devices>",
+        '<metadata><nova:instance xmlns:nova="http://openstack.org/xmlns/libvirt/nova/1.1"/></metadata><devices>',
+    )
+    put(Path(life.root.path), RUNNING, status(text))
+    put(Path(life.root.path), DEFINED, text)
+    assert said(life) == {FIRST: None, SECOND: "unit-not-in-guest"}
+    assert str(life.settle()[SECOND].message).endswith(f"openstack server reboot --hard {VM}")
 
 
 def test_it_is_not_said_any_more_when_the_unit_is_back(life: Life) -> None:
