@@ -24,15 +24,19 @@ CARDS = 8
 UNITS = 8
 #: Of eight cards of a host, how many are cut into slices; the others are lent whole.
 SLICED = 2
+#: Of each host, by node: two sockets.
+SOCKETS = {0: 0, 1: 1}
 #: Two kinds of whole cards and two of slices: a host has one of each pair.
 MODELS = (("20b0", "A100"), ("2330", "H100"))
 TYPES = ("CUSTOM_NVIDIA_1EB8_T4_2B", "CUSTOM_NVIDIA_1EB8_T4_4Q")
 
-#: What is asked for, by name of the profile: one slice, a whole card, two whole cards on one node, a card and a slice, a preferred model.
+#: What is asked for, by name of the profile: one slice, a whole card, two whole cards on one node, and on one socket, a card and a slice, a
+#: preferred model.
 PROFILES: dict[str, list[dict[str, str]]] = {
     "slice": [{"resources:VGPU": "1", f"trait:{TYPES[0]}": "required"}],
     "card": [{"resources:PGPU": "1", "trait:CUSTOM_NVIDIA_20B0": "required"}],
     "near": [{"resources:PGPU": "1", "accel:numa_policy": "required"}] * 2,
+    "board": [{"resources:PGPU": "1", "accel:numa_policy": "socket"}] * 2,
     "both": [{"resources:PGPU": "1"}, {"resources:VGPU": "2"}],
     "liked": [{"resources:PGPU": "1", "accel:prefer": "H100, A100"}],
     "nowhere": [{"resources:PGPU": "9"}, {"resources:VGPU": "9"}],
@@ -102,6 +106,7 @@ def _rows(size: int, known: list[Kind]) -> Iterator[tuple[Table, list[dict[str, 
                 "former_starts": (),
                 "problems": (),
                 "created_at": _BEGINNING,
+                "sockets": SOCKETS,
             }
         )
         free: dict[str, int] = {}

@@ -132,6 +132,18 @@ def test_equal_cards_on_hosts_with_other_sockets_are_not_taken_for_the_same(db: 
     assert create_lease(db, ADMIN, profile_name="pair").hostname == "near"
 
 
+def test_equal_cards_are_near_a_guest_on_one_host_and_not_on_the_other(db: Database) -> None:
+    """Cards that look alike are looked at once; on boards of other sockets they do not look alike."""
+    make_profile(db, "one", [{"resources:PGPU": "1", "accel:numa_policy": "socket"}])
+    report(db, (1,), {0: 0, 1: 1}, "apart")
+    report(db, (1,), {0: 0, 1: 0}, "near")
+    found = explain(db, name="one", nodes=(0,))
+    assert (found.fitting, [(one.code, one.cards) for one in found.groups[0].reasons]) == (
+        ("near",),
+        [("numa-other", 1)],
+    )
+
+
 def test_a_guest_on_a_node_is_given_cards_of_its_socket_the_nearest_first(db: Database) -> None:
     make_profile(db, "one", [{"resources:PGPU": "1", "accel:numa_policy": "socket"}])
     report(db, (3, 2, 1, 0, None), BOARD)

@@ -228,6 +228,21 @@ def test_isolated_groups_come_from_different_cards() -> None:
     assert addresses(replace(needs, isolate=True), [offer(1, free=4), offer(2)]) == [2, 1]
 
 
+def test_isolated_groups_are_served_whichever_card_is_tried_first() -> None:
+    """The larger group is placed first, on the first card, which the other group needs: what was tried leaves no trace."""
+    cards = [offer(1, traits=("CUSTOM_A",), free=2), offer(2, free=2)]
+    found = fit(Request((group(2), group(1, required=("CUSTOM_A",))), isolate=True), cards)
+    assert [one.offer.deployable_id for one in found or ()] == [2, 1]
+
+
+def test_a_group_whose_units_are_apart_is_isolated_from_the_others_too() -> None:
+    cards = [offer(number, free=2) for number in (1, 2, 3)]
+    asked = Request((group(2, apart=True), group(1)), isolate=True)
+    assert fit(asked, cards[:2]) is None
+    assert fit(replace(asked, isolate=False), cards[:2]) is not None
+    assert len({one.offer.deployable_id for one in fit(asked, cards) or ()}) == 3
+
+
 def test_a_card_takes_its_companions_with_it() -> None:
     needs = profile({"resources:PGPU": "1"})
     pair = [
