@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import BindParameter, Connection, bindparam, or_, select, union
+from sqlalchemy import BindParameter, Connection, and_, bindparam, or_, select, union
 
 from cantle.model.attachment import GuestKind
 from cantle.model.audit import Record as AuditRecord
@@ -19,6 +19,7 @@ PAST = 20
 
 _TEXT: BindParameter[str] = bindparam("text")
 _UUID: BindParameter[str] = bindparam("uuid")
+_IS_GUEST = and_(attachments.c.name == bindparam("guest"), attachments.c.kind.in_(bindparam("kinds", expanding=True)))
 
 #: Each by an index of its own.
 _FOUND = union(
@@ -35,9 +36,7 @@ _FOUND = union(
     select(claims.c.id)
     .join(leases, leases.c.id == claims.c.lease_id)
     .where(or_(leases.c.uuid == _UUID, leases.c.workload == _TEXT)),
-    select(claims.c.id)
-    .join(attachments, attachments.c.lease_id == claims.c.lease_id)
-    .where(attachments.c.name == bindparam("guest"), attachments.c.kind.in_(bindparam("kinds", expanding=True))),
+    select(claims.c.id).join(attachments, attachments.c.lease_id == claims.c.lease_id).where(_IS_GUEST),
 )
 
 _HOLDINGS = (
@@ -75,21 +74,18 @@ _HOLDINGS = (
     .where(claims.c.id.in_(_FOUND))
     .order_by(hosts.c.hostname, devices.c.address, claims.c.id)
 )
-_PAST = (
-    select(log)
-    .where(
-        or_(
-            log.c.device == _TEXT,
-            log.c.unit_uuid == _UUID,
-            log.c.lease_uuid == _UUID,
-            log.c.arq_uuid == _UUID,
-            log.c.instance_uuid == _UUID,
-        ),
-        log.c.action.like("unit.%"),
-    )
-    .order_by(log.c.id.desc())
-    .limit(PAST)
+_OF_LEASES = select(log.c.id).join(leases, leases.c.uuid == log.c.lease_uuid)
+#: Each by an index of its own here too: the log may be long.
+_FOUND_PAST = union(
+    *(
+        select(log.c.id).where(log.c[name] == _UUID)
+        for name in ("unit_uuid", "lease_uuid", "arq_uuid", "instance_uuid")
+    ),
+    select(log.c.id).where(log.c.device == _TEXT),
+    _OF_LEASES.where(leases.c.workload == _TEXT),
+    _OF_LEASES.join(attachments, attachments.c.lease_id == leases.c.id).where(_IS_GUEST),
 )
+_PAST = select(log).where(log.c.id.in_(_FOUND_PAST), log.c.action.like("unit.%")).order_by(log.c.id.desc()).limit(PAST)
 
 
 def holdings(connection: Connection, text: str, uuid: str, project: str | None) -> Sequence[Record]:
@@ -100,12 +96,15 @@ def holdings(connection: Connection, text: str, uuid: str, project: str | None) 
     :param project: of this one only; None: of all.
     """
     query = _HOLDINGS if project is None else _HOLDINGS.where(claims.c.project_id == project)
-    kind, _, guest = text.rpartition(":")
-    kinds = [kind] if kind else sorted(GuestKind)
-    return connection.execute(query, {"text": text, "uuid": uuid, "guest": guest, "kinds": kinds}).all()
+    return connection.execute(query, _values(text, uuid)).all()
 
 
 def past(connection: Connection, text: str, uuid: str, project: str | None) -> list[AuditRecord]:
-    """What was done to such units, the latest first."""
+    """What was done to such units, the latest first. A workload's and a guest's for as long as their leases are kept."""
     query = _PAST if project is None else _PAST.where(log.c.owner_id == project)
-    return [record(row) for row in connection.execute(query, {"text": text, "uuid": uuid})]
+    return [record(row) for row in connection.execute(query, _values(text, uuid))]
+
+
+def _values(text: str, uuid: str) -> dict[str, object]:
+    kind, _, guest = text.rpartition(":")
+    return {"text": text, "uuid": uuid, "guest": guest, "kinds": [kind] if kind else sorted(GuestKind)}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
+from functools import partial
 
 import pytest
 from tests.unit.engine.cloud import ALICE, BOB, Host
 from tests.unit.engine.lending import SOON, actions, lending_host, over, says
 
 from cantle.engine.audit import list_records
+from cantle.engine.expiry import expire, warn
 from cantle.engine.lease import create_lease, get_lease, list_leases, release_lease
 from cantle.engine.renewal import renew_lease
 from cantle.engine.work import current_work
@@ -16,6 +18,7 @@ from cantle.errors import Conflict, NotFound
 from cantle.keeper import expiry
 from cantle.model.attachment import Attachment
 from cantle.model.lease import LeaseState, OnExpiry
+from cantle.store import lease as store
 from cantle.store.database import Database
 from cantle.wire.work import Cleaning, Guest, Outcome
 
@@ -58,6 +61,29 @@ def test_none_ends_without_having_been_announced_even_if_no_keeper_ran_for_long(
     over(db, lease.uuid)
     assert expiry.sweep(db) == 1
     assert actions(db, lease_uuid=lease.uuid) == ["lease.create", "lease.expiring", "lease.expired", "lease.release"]
+
+
+def test_two_keepers_announce_and_end_a_lease_once_and_none_that_was_renewed_meanwhile(
+    db: Database, host: Host
+) -> None:
+    """Both have found it; the second comes to it after the first, or after its owner."""
+    ends = dt.datetime.now(dt.UTC) + SOON
+    lease = create_lease(db, ALICE, profile_name="slice", expires_at=ends, on_expiry=OnExpiry.NOTIFY)
+    over(db, lease.uuid)
+    assert not db.run(partial(expire, uuid=lease.uuid)), "which was not announced"
+    assert [db.run(partial(warn, uuid=lease.uuid)) for _ in range(2)] == [True, False]
+    with db.write() as connection:
+        found = store.row_by_uuid(connection, lease.uuid)
+        assert found is not None
+    assert [db.run(partial(expire, uuid=lease.uuid)) for _ in range(2)] == [True, False]
+    renew_lease(db, ALICE, lease.uuid, ends)
+    with db.write() as connection:
+        assert not store.warned(connection, found)
+    assert db.run(partial(warn, uuid=lease.uuid))
+    over(db, lease.uuid)
+    with db.write() as connection:
+        assert not store.mark_expired(connection, found)
+    assert actions(db, lease.uuid).count("lease.expired") == 1
 
 
 def test_a_renewed_lease_is_announced_anew_and_one_that_was_given_back_is_not_renewed(db: Database, host: Host) -> None:

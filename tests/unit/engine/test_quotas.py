@@ -53,6 +53,7 @@ def test_a_request_of_three_is_refused_at_a_limit_of_two_and_what_is_being_taken
     says(db, host, Outcome.FAILED, "device-held")
     with pytest.raises(Conflict, match="in use 2"):
         create_lease(db, ALICE, profile_name="slice")
+    assert list_quotas(db, ALICE) == [Quota(PROJECT, "VGPU", 2, 2)]
     says(db, host, Outcome.ABSENT)
     create_lease(db, ALICE, profile_name="slice", count=2)
     assert list_quotas(db, ALICE) == [Quota(PROJECT, "VGPU", 2, 2)]
