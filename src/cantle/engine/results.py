@@ -95,7 +95,7 @@ def accept_results(db: Database, hostname: str, results: Results) -> None:
     check_protocol(results.protocol)
 
     def work(connection: Connection) -> None:
-        row = host.find(connection, hostname, lock=True)
+        row = host.spoken_for(connection, hostname, lock=True)
         if row is None:
             raise NotFound("host-not-found", f"Host {hostname} has never reported; its agent sends an inventory first.")
         check_start(row, results.agent_start)

@@ -74,7 +74,7 @@ def await_work(db: Database, hostname: str, generation: int, seconds: float) -> 
 
 def _row(db: Database, hostname: str) -> Record:
     with db.look() as connection:
-        row = host.find(connection, hostname)
+        row = host.spoken_for(connection, hostname)
     if row is None:
         raise _unknown(hostname)
     return row

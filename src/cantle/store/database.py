@@ -164,9 +164,9 @@ class Database:
         """How this process learns of what others write."""
         if self.dialect == "postgresql":
             _, arguments = self._reader.dialect.create_connect_args(url)
-            return Listening(dict(arguments), self.read)
+            return Listening(dict(arguments), self.look)
         if self.dialect in ("mysql", "mariadb"):
-            return Polling(self.read)
+            return Polling(self.look)
         return NoEars()
 
     @contextmanager

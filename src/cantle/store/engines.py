@@ -22,8 +22,8 @@ _DRIVERS = {
 }
 
 #: Connections kept open, for reading and for writing each: as many as `cantle serve` serves requests at once. With fewer, a busy server
-#: opens and closes one for every other request, which costs PostgreSQL a process each time. The one used last is taken first: its
-#: caches are warm. On a server 8 more of each may be open for a moment: 40 of one process at most, and whoever finds none waits his turn.
+#: opens and closes one for every other request, which costs PostgreSQL a process each time. The one used last is taken first: its caches
+#: are warm. On a server 8 more of each are kept once they were needed: 40 of one process at most, and whoever finds none waits his turn.
 #: `cantle.store.database` ends every transaction before it gives a connection back, so the pool sends no ROLLBACK after it.
 _KEPT: dict[str, Any] = {"pool_size": 12, "pool_use_lifo": True, "pool_reset_on_return": None}
 
@@ -104,7 +104,7 @@ def _engine(url: URL, **options: Any) -> Engine:
 
 
 def _arguments(url: URL) -> dict[str, Any]:
-    common: dict[str, Any] = {"max_overflow": 8, **_KEPT}
+    common: dict[str, Any] = {**_KEPT, "pool_size": 20, "max_overflow": 0}
     if url.get_backend_name() == "postgresql":
         return {**common, "connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
     return {**common, "connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}

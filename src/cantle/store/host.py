@@ -65,6 +65,19 @@ _UP_BY_NAME = select(hosts.c.hostname, UP.label("up")).where(hosts.c.forgotten_a
 _ONE = select(hosts, UP.label("up"), database_now().label("now")).where(hosts.c.hostname == bindparam("hostname"))
 _FIND, _FIND_LOCKED = Prepared(_ONE), Prepared(_ONE.with_for_update(of=hosts))
 
+#: What is looked at each time that a host's agent waits or tells what it did: few columns, which are most of what a small row costs.
+_SPOKEN_FOR = select(
+    hosts.c.id,
+    hosts.c.hostname,
+    hosts.c.generation,
+    hosts.c.confirmed,
+    hosts.c.agent_start,
+    hosts.c.former_starts,
+    hosts.c.frozen_at,
+    UP.label("up"),
+).where(hosts.c.hostname == bindparam("hostname"))
+_SPEAKS, _SPEAKS_LOCKED = Prepared(_SPOKEN_FOR), Prepared(_SPOKEN_FOR.with_for_update(of=hosts))
+
 _wanted = hosts.alias("wanted")
 _RAISE = update(hosts).values(generation=hosts.c.generation + 1)
 _RAISE_BY_ID = Prepared(_RAISE.where(hosts.c.id.in_(bindparam("ids", expanding=True))), lists=("ids",))
@@ -131,6 +144,12 @@ def who_is_up(connection: Connection) -> dict[str, bool]:
 def find(connection: Connection, hostname: str, *, lock: bool = False) -> Record | None:
     """One host's row, with ``up``. Locked, nobody else changes anything on that host until the transaction ends."""
     found: Record | None = (_FIND_LOCKED if lock else _FIND).first(connection, {"hostname": hostname})
+    return found
+
+
+def spoken_for(connection: Connection, hostname: str, *, lock: bool = False) -> Record | None:
+    """Of a host whose agent speaks: id, hostname, generation, confirmed, agent_start, former_starts, frozen_at, up. Locked as by `find`."""
+    found: Record | None = (_SPEAKS_LOCKED if lock else _SPEAKS).first(connection, {"hostname": hostname})
     return found
 
 

@@ -49,14 +49,14 @@ class Listening:
     """Ears on PostgreSQL.
 
     :param arguments: for ``psycopg.connect``.
-    :param read: opens a reading transaction.
+    :param look: opens a connection for queries that each see a moment of their own.
     """
 
-    def __init__(self, arguments: dict[str, Any], read: Callable[[], AbstractContextManager[Connection]]) -> None:
+    def __init__(self, arguments: dict[str, Any], look: Callable[[], AbstractContextManager[Connection]]) -> None:
         self._arguments = {"connect_timeout": 10, "application_name": "cantle-listen", **_KEEPALIVE, **arguments}
         #: What is ours in what we hear: our own waiters were rung already.
         self._sender = uuids.new()
-        self._read = read
+        self._open = look
         self._generations = Generations()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -126,7 +126,7 @@ class Listening:
     def _look(self, wakeups: Wakeups) -> None:
         """Ring those who wait for a host that has changed."""
         try:
-            with self._read() as connection:
+            with self._open() as connection:
                 topics = self._generations.look(connection, wakeups)
         except (CantleError, LookAgain) as error:
             LOG.warning("changes of other processes are not seen for now: %s", error)

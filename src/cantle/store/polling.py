@@ -22,10 +22,12 @@ from cantle.store.wakeups import Wakeups
 
 LOG = logging.getLogger(__name__)
 
-#: Seconds between looks while a bind is on the way somewhere, and until so long after; otherwise, and between looks at all hosts.
+#: Seconds between looks while a bind is on the way somewhere, and until so long after; otherwise: the first bind after a pause waits for
+#: that. Between looks at all hosts.
 BUSY_S = 0.01
 LINGER_S = 1.0
-IDLE_S = 0.25
+IDLE_S = 0.05
+ALL_S = 0.25
 #: After a failure of the database.
 AWAY_S = 2.0
 
@@ -41,11 +43,11 @@ _LAST_EVENT = Prepared(select(func.max(outbox.c.id).label("number")))
 class Polling:
     """Ears on MariaDB.
 
-    :param read: opens a reading transaction.
+    :param look: opens a connection for queries that each see a moment of their own.
     """
 
-    def __init__(self, read: Callable[[], AbstractContextManager[Connection]]) -> None:
-        self._read = read
+    def __init__(self, look: Callable[[], AbstractContextManager[Connection]]) -> None:
+        self._look = look
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._generations = Generations()
@@ -74,7 +76,7 @@ class Polling:
                 if self.look(wakeups, at_all=now >= all_at):
                     idle_at = now + LINGER_S
                 if now >= all_at:
-                    all_at = now + IDLE_S
+                    all_at = now + ALL_S
                 pause = BUSY_S if now < idle_at else IDLE_S
                 wakeups.watched = (OF_HOSTS,)
             except (CantleError, LookAgain) as error:
@@ -87,13 +89,14 @@ class Polling:
         :param at_all: at all hosts that are waited for, not only at those of open binds.
         :raises Unavailable: the database is away.
         """
-        with self._read() as connection:
-            last_event = _LAST_EVENT.first(connection, {}).number
+        couriers = wakeups.waited_for("outbox/")
+        with self._look() as connection:
             rows = _BINDING.all(connection, {})
+            last_event = _LAST_EVENT.first(connection, {}).number if couriers else None
             topics = self._generations.look(connection, wakeups) if at_all else []
         topics += changed(wakeups, rows)
         if last_event != self._last_event:
-            topics += wakeups.waited_for("outbox/")
+            topics += couriers
         if rows:
             topics += wakeups.waited_for("lease/")
         self._last_event = last_event
