@@ -38,6 +38,18 @@ def next_memory(memory: Desired, work: Work, gone: Collection[str] = ()) -> Desi
     return msgspec.structs.replace(memory, work=work, leftovers=leftovers, frozen_at=0)
 
 
+def lent_anew(memory: Desired, work: Work) -> set[str]:
+    """Uuids of units that are wanted for another loan than before, without having been taken back in between. No server does that, but one
+    whose database was restored and that has lent so much since that it is not behind any more: whoever holds one is a stranger to it."""
+    before = memory.work or Work(0)
+    loans = {handle.uuid: handle.loan for handle in (*before.wanted, *before.unwanted)}
+    return {
+        one.uuid
+        for one in work.wanted
+        if one.loan is not None and loans.get(one.uuid, one.loan) not in (None, one.loan)
+    }
+
+
 def to_take_back(leftovers: Iterable[WantedHandle], work: Work) -> list[WantedHandle]:
     """Leftovers that are nobody's any more: not those of cards that are wanted whole under another uuid now."""
     whole = {handle.device for handle in work.wanted if handle.attach_type is AttachType.PCI}

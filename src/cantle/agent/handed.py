@@ -46,7 +46,13 @@ class Handed:
 
         :param named: uuids that it has to do with at all; others are forgotten.
         """
-        uuids = ((self.uuids | set(ready)) - set(absent)) & set(named)
+        self._set(((self.uuids | set(ready)) - set(absent)) & set(named))
+
+    def forget(self, uuids: Collection[str]) -> None:
+        """These were told ready for somebody else."""
+        self._set(self.uuids - set(uuids))
+
+    def _set(self, uuids: frozenset[str]) -> None:
         if uuids != self.uuids:
             self.uuids = uuids
             self._save()

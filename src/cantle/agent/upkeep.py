@@ -210,6 +210,7 @@ class Upkeep(Alone):
         if self._believes:
             self._handed.note((handle.uuid for handle in work.wanted), (), {handle.uuid for handle in work.wanted})
             self._believes = False
+        self._handed.forget(following.lent_anew(self.memory, work))
         known, self.work = self.work, work
         self._memory.follow(work)
         if known is None or work.intents != known.intents:

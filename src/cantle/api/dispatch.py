@@ -33,6 +33,9 @@ _canonical = msgspec.json.Encoder(order="deterministic").encode
 #: A stream is passed on as it comes, by nginx too.
 _UNBUFFERED = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
+#: Refusals of a server that is as it should be: thousands of agents are told so at each restart.
+_ORDINARY = frozenset({"server-stopping"})
+
 _NOBODY = Identity("", None)
 
 #: On every answer of the accelerator API (contract section 1.1), failures included.
@@ -134,7 +137,7 @@ def _refuse_nul(params: dict[str, str]) -> None:
 
 
 def _refuse(request: falcon.Request, response: falcon.Response, error: CantleError, params: dict[str, Any]) -> None:  # noqa: ARG001
-    if error.status >= 500:
+    if error.status >= 500 and error.code not in _ORDINARY:
         _log.error("%s %s: %s (%s)", request.method, request.path, error.message, error.code)
     _answer(request, response, error)
 

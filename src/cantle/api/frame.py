@@ -60,7 +60,7 @@ def _refuse(environ: dict[str, Any], start: Any, error: CantleError, name: str) 
 
 
 def _level(environ: dict[str, Any], status: str) -> int:
-    """Health is asked for every few seconds, by every load balancer, and thousands of agents hear once a minute that nothing has changed."""
+    """Health is asked for every few seconds, by every load balancer; thousands of agents hear once a minute that nothing has changed."""
     return logging.DEBUG if status.startswith("304") or environ.get("PATH_INFO") in _HEALTH else logging.INFO
 
 

@@ -100,9 +100,11 @@ _WORK = Prepared(
         devices.c.address,
         attachments.c.kind.label("guest_kind"),
         attachments.c.name.label("guest_name"),
+        attachments.c.start.label("guest_start"),
         leases.c.uuid.label("lease_uuid"),
         leases.c.on_expiry,
         leases.c.expired_at,
+        arqs.c.uuid.label("loan"),
     )
     .select_from(
         hosts.outerjoin(claims, claims.c.host_id == hosts.c.id)
@@ -111,6 +113,7 @@ _WORK = Prepared(
         .outerjoin(devices, devices.c.id == deployables.c.device_id)
         .outerjoin(attachments, attachments.c.lease_id == claims.c.lease_id)
         .outerjoin(leases, leases.c.id == attachments.c.lease_id)
+        .outerjoin(arqs, arqs.c.id == claims.c.arq_id)
     )
     .where(hosts.c.hostname == bindparam("hostname"))
     .order_by(claims.c.id)

@@ -17,17 +17,21 @@ from cantle.wire.protocol import PROTOCOL
 class Guest(msgspec.Struct, frozen=True):
     """Where the host's agent puts a unit when it is ready, and takes it from when it is not wanted any more. ``kind`` and ``name`` as of
     `cantle.model.attachment.Attachment`; ``lease`` is a uuid: what one lease has in a guest enters and leaves together. ``stop``: the lease
-    is over and says that its guest is stopped before the unit is taken out; an older agent takes the unit out and stops nobody."""
+    is over and says that its guest is stopped before the unit is taken out; an older agent takes the unit out and stops nobody.
+    ``start``: the guest is started, where it does not run, when it has all of its lease for the first time; an older agent leaves it as it
+    is."""
 
     kind: str
     name: str
     lease: str
     stop: bool = False
+    start: bool = False
 
 
 class WantedHandle(msgspec.Struct, frozen=True):
     """One unit. ``device`` is the address of its device on the host; ``uuid`` the handle's (and the mdev's). ``guest`` None: whoever
     borrowed it attaches it. An agent that knows no guests says ``ready`` without ``entered``, and the server does not take that for done.
+    ``loan`` names whom it is lent to (the uuid of an accelerator request): under another one, whoever holds the unit already is a stranger.
     """
 
     uuid: str
@@ -35,6 +39,7 @@ class WantedHandle(msgspec.Struct, frozen=True):
     attach_type: AttachType
     attach_info: dict[str, str]
     guest: Guest | None = None
+    loan: str | None = None
 
 
 class Work(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,6 +117,20 @@ def test_a_card_that_a_stranger_holds_is_lent_to_nobody_and_not_offered(life: Li
     assert life.settle()[SECOND].outcome is READY
     life.upkeep.look_at_everything()
     assert life.units(M40) == 1
+
+
+def test_a_unit_that_is_wanted_for_another_loan_at_once_is_not_ready_while_the_one_before_holds_it(life: Life) -> None:
+    """A restored database has forgotten a loan, and has lent so much since that its generation is not behind any more."""
+    first, second = (msgspec.structs.replace(slice_(FIRST), loan=loan) for loan in (SECOND, THIRD))
+    assert life.follow(1, first)[FIRST].outcome is READY
+    life.root.hold(FIRST, pid=4711)
+    assert life.follow(2, first)[FIRST].outcome is READY, "it is his"
+    refused = life.follow(3, second)[FIRST]
+    assert (refused.outcome, "4711" in str(refused.message)) == (Outcome.FAILED, True)
+    life = life.next()
+    assert life.follow(3, second)[FIRST].outcome is Outcome.FAILED, "another life does not forget that"
+    life.root.let_go(4711)
+    assert life.settle()[FIRST].outcome is READY
 
 
 def test_an_agent_that_starts_again_knows_its_own_guests_from_strangers(life: Life) -> None:

@@ -85,6 +85,28 @@ def test_a_host_of_a_restored_database_holds_still_until_a_person_has_spoken_and
         assert all(service.give_back(one).state is LeaseState.RELEASED for one in lent)
 
 
+def test_a_server_that_forgot_a_loan_and_lent_its_unit_anew_before_its_host_could_speak_lends_nothing_that_is_held(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path
+) -> None:
+    """It has lent so much since that its generation is not behind any more: nothing is frozen then."""
+    database, backup = tmp_path / "cantle.db", tmp_path / "backup.db"
+    with running(service, t4, tmp_path / "agent", rescan=0.5):
+        until(lambda: service.free().get(T4) == 8)
+        copy(database, backup)
+        forgotten = service.borrow("slice")
+        t4.hold(handle(forgotten), pid=4711)
+        service.down()
+        copy(backup, database)
+        lent = [create_lease(service.db, LOCAL_ADMIN, profile_name="slice") for _ in range(8)]
+        service.up()
+        ends = [service.settled(one.uuid) for one in lent]
+        assert "host-frozen" not in conditions(service)
+        assert sorted(one.state for one in ends) == [*[LeaseState.ACTIVE] * 7, LeaseState.FAILED]
+        (failed,) = (one for one in ends if one.state is LeaseState.FAILED)
+        assert "4711" in str(failed.arqs[0].reason)
+        assert uuids(t4) >= {handle(forgotten)}
+
+
 def test_a_server_that_was_away_for_an_hour_finds_all_as_it_should_be_and_the_host_says_it(
     service: Service, t4: simulate.SimulatedRoot, tmp_path: Path
 ) -> None:
