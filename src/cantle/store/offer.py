@@ -6,7 +6,7 @@ import datetime as dt
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from sqlalchemy import Connection, and_, bindparam, case, exists, func, not_, select, true
+from sqlalchemy import Connection, Text, and_, bindparam, case, exists, func, not_, select, true, type_coerce
 
 from cantle.model.kind import Kind
 from cantle.model.offer import Offer
@@ -14,7 +14,7 @@ from cantle.store.deployable import FREE, USED
 from cantle.store.kind_tables import kinds
 from cantle.store.service import IN_SERVICE, SERVICE, out_of_service, with_intents
 from cantle.store.tables import attach_handles, claims, deployables, device_profiles, devices, hosts, leases
-from cantle.store.types import Record
+from cantle.store.types import Record, sockets
 
 _COLUMNS = (
     deployables.c.id,
@@ -55,20 +55,21 @@ _LEAN = (
     devices.c.address,
     deployables.c.kind,
 )
+_SOCKETS = type_coerce(hosts.c.sockets, Text)
 _ALL = (
     select(
         *_LEAN,
         func.coalesce(_counted.c.used, 0).label("used"),
         func.coalesce(_counted.c.free, 0).label("free"),
         devices.c.numa_node,
-        hosts.c.sockets,
+        _SOCKETS,
         IN_SERVICE.label("in_service"),
     )
     .select_from(_PLACES.outerjoin(_counted, _counted.c.deployable_id == deployables.c.id))
     .where(_IS_OF_KINDS)
 )
 _OF_HOST = (
-    select(*_LEAN, USED, FREE, devices.c.numa_node, hosts.c.sockets, IN_SERVICE.label("in_service"))
+    select(*_LEAN, USED, FREE, devices.c.numa_node, _SOCKETS, IN_SERVICE.label("in_service"))
     .select_from(_PLACES)
     .where(_IS_OF_KINDS, hosts.c.hostname == bindparam("hostname"))
 )
@@ -154,10 +155,10 @@ def by_host(
     reasons = {row.id: out_of_service(row) for row in connection.execute(_OUT if whole else _OUT_OF_HOST, values)}
     found: dict[str, list[Offer]] = defaultdict(list)
     for rows in connection.execute(_ALL if whole else _OF_HOST, values).partitions(_AT_ONCE):
-        for number, provider, host, name, address, kind, used, free, node, sockets, well in rows:
+        for number, provider, host, name, address, kind, used, free, node, board, well in rows:
             # Of what went out of service since the first statement it is not known why: it was in service then.
             reason = None if well else reasons.get(number)
-            facts = (by_digest[kind], int(used), int(free), node, reason, sockets)
+            facts = (by_digest[kind], int(used), int(free), node, reason, sockets(board))
             found[name].append(Offer(number, provider, host, name, address, *facts))
     for name in sorted(found):
         yield name, sorted(found[name], key=lambda one: (one.address, one.deployable_id))

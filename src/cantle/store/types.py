@@ -126,11 +126,12 @@ class Sockets(_JsonText):
 
     def result_processor(self, _dialect: Dialect, _coltype: object) -> Callable[[Any], Any]:
         """Read beside every card: each text is decoded once. Nobody changes what comes out."""
-        return _sockets
+        return sockets
 
 
 @lru_cache(maxsize=1024)
-def _sockets(text: str | None) -> dict[int, int | None] | None:
+def sockets(text: str | None) -> dict[int, int | None] | None:
+    """What `Sockets` keeps, for whoever reads so many rows that SQLAlchemy's own way to it counts."""
     return None if text is None else Sockets.decoder.decode(text)
 
 
