@@ -26,7 +26,10 @@ def near(request: Request, chosen: list[tuple[int, Offer]]) -> bool:
     """Whether there is a node to which all chosen cards are as near as their groups want."""
     nodes: list[list[int]] = [[one.numa_node] for _, one in chosen if one.numa_node is not None] or [[]]
     return any(
-        all(allows(request.groups[at].numa or NumaPolicy.PREFERRED, one.numa_node, node, one.sockets) for at, one in chosen)
+        all(
+            allows(request.groups[at].numa or NumaPolicy.PREFERRED, one.numa_node, node, one.sockets)
+            for at, one in chosen
+        )
         for node in [*nodes, [0], [1]]
     )
 
@@ -232,6 +235,13 @@ def test_isolated_groups_are_served_whichever_card_is_tried_first() -> None:
     """The larger group is placed first, on the first card, which the other group needs: what was tried leaves no trace."""
     cards = [offer(1, traits=("CUSTOM_A",), free=2), offer(2, free=2)]
     found = fit(Request((group(2), group(1, required=("CUSTOM_A",))), isolate=True), cards)
+    assert [one.offer.deployable_id for one in found or ()] == [2, 1]
+
+
+def test_larger_groups_are_placed_first_so_that_less_is_left_in_pieces() -> None:
+    """The other way round one unit would be left on each card."""
+    cards = [offer(1, free=2), offer(2, free=3)]
+    found = fit(Request((group(1), group(2))), cards)
     assert [one.offer.deployable_id for one in found or ()] == [2, 1]
 
 

@@ -42,6 +42,11 @@ def test_hosts_of_one_shape_have_equal_room(request: Request, there: list[Offer]
         ({"resources:VGPU": "2"}, [offer(1, free=5), offer(2, free=3)], 3),
         ({"resources:VGPU": "1"}, [offer(1, free=4, out="host-down")], 0),
         ({"resources:PGPU": "1"}, [offer(n, resource_class="PGPU", labels={"unit": "a"}) for n in (1, 2)], 1),
+        (
+            {"resources:VGPU": "1"},
+            [offer(1, free=4, labels={"unit": "a"})],
+            1,
+        ),  # of a unit that is begun nothing more is lent
         ({"resources:VGPU": "2", "accel:anti_affinity": "card"}, [offer(1, free=3), offer(2, free=2)], 2),
     ],
 )
