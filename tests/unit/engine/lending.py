@@ -47,8 +47,16 @@ def actions(db: Database, lease_uuid: str | None = None) -> list[str]:
     return [one.action for one in list_records(db, lease_uuid=lease_uuid)]
 
 
-def says(db: Database, host: Host, outcome: Outcome, code: str | None = None, cleaning: Cleaning | None = None) -> None:
-    """The host says of all units that it takes back how far it is."""
+def says(
+    db: Database,
+    host: Host,
+    outcome: Outcome,
+    code: str | None = None,
+    cleaning: Cleaning | None = None,
+    *,
+    message: str | None = None,
+) -> None:
+    """The host says of all units that it takes back how far it is; in the words of its code, unless others are given."""
     work = current_work(db, host.name)
-    results = tuple(HandleResult(one.uuid, outcome, code, code, cleaning) for one in work.unwanted)
+    results = tuple(HandleResult(one.uuid, outcome, code, message or code, cleaning) for one in work.unwanted)
     accept_results(db, host.name, Results(host.start, work.generation, results))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,10 +14,10 @@ from tests.unit.engine.lending import PROJECT, actions, lending_host, says
 from cantle.engine.audit import list_records
 from cantle.engine.event import list_events
 from cantle.engine.force import force_release
-from cantle.engine.lease import create_lease, get_lease, release_lease
+from cantle.engine.lease import create_lease, get_lease, release_lease, wait_lease
 from cantle.engine.tally import count
 from cantle.engine.work import current_work
-from cantle.errors import BadRequest, CantleError, Conflict
+from cantle.errors import BadRequest, CantleError, Conflict, NotFound
 from cantle.model.event import Outlets
 from cantle.model.lease import LeaseState
 from cantle.store.database import Database
@@ -111,3 +113,37 @@ def test_a_card_taken_for_free_by_force_is_counted_before_its_host_reports_it_an
         one.report(t4(4), whole())
         assert where() == (1, 0, 0)
         assert [tally.hostname for tally in count(db, one.name)] == [one.name] * 2
+
+
+def test_a_stranger_s_lease_is_not_there_to_be_forced(db: Database, host: Host) -> None:
+    """Whom the operator's policy lets force leases has his own project's."""
+    lease = create_lease(db, ALICE, profile_name="card")
+    with pytest.raises(NotFound):
+        force_release(db, BOB, lease.uuid, "I want it")
+    assert get_lease(db, ALICE, lease.uuid).state is LeaseState.PENDING
+
+
+def test_whoever_waits_for_a_released_lease_and_webhooks_hear_that_it_was_forced(
+    db: Database, host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(db, "outlets", Outlets(webhook=True))
+    lease = create_lease(db, ALICE, profile_name="card")
+    release_lease(db, ALICE, lease.uuid)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait_lease, db, ALICE, lease.uuid, seconds=60)
+        force_release(db, ADMIN, lease.uuid, "host scrapped")
+        assert waiting.result(30).state is LeaseState.RELEASED
+    assert [one.type for one in list_events(db, about=lease.uuid)][-1] == "lease.released"
+
+
+def test_the_log_says_in_which_request_a_unit_was_asked_for_and_given_back_and_cuts_long_words(
+    db: Database, host: Host
+) -> None:
+    lease = create_lease(db, replace(ALICE, request_id="req-asked"), profile_name="card")
+    host.obey()
+    release_lease(db, replace(ALICE, request_id="req-back"), lease.uuid)
+    says(db, host, Outcome.FAILED, "held", message="x" * 3000)
+    says(db, host, Outcome.ABSENT)
+    found = {one.action: one for one in list_records(db, lease_uuid=lease.uuid)}
+    assert (found["unit.lent"].request_id, found["unit.returned"].request_id) == ("req-asked", "req-back")
+    assert found["unit.not-back"].facts == {"code": "held", "reason": "x" * 1000}

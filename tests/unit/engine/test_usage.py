@@ -9,6 +9,7 @@ from sqlalchemy import update
 from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host
 from tests.unit.engine.lending import PROJECT, lending_host
 
+from cantle.engine.force import force_release
 from cantle.engine.lease import create_lease, release_lease
 from cantle.engine.usage import measure
 from cantle.errors import BadRequest, NotFound
@@ -41,3 +42,15 @@ def test_usage_is_unit_hours_from_the_claim_to_the_return(db: Database, host: Ho
         measure(db, BOB, now - hour, now, PROJECT)
     with pytest.raises(BadRequest):
         measure(db, ALICE, now, now)
+
+
+def test_what_was_taken_for_free_by_force_was_had_until_then(db: Database, host: Host) -> None:
+    """Also where the host never says that it is back."""
+    lease = create_lease(db, ALICE, profile_name="card")
+    now, hour = dt.datetime.now(dt.UTC), dt.timedelta(hours=1)
+    with db.write() as connection:
+        connection.execute(update(claims).values(lent_at=now - 2 * hour))
+    force_release(db, ADMIN, lease.uuid, "host scrapped")
+    (had,) = measure(db, ALICE, now - 4 * hour, now + hour)
+    assert (had.resource_class, had.loans) == ("PGPU", 1)
+    assert had.hours == pytest.approx(2.0, abs=0.01)
