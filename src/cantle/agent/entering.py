@@ -53,9 +53,9 @@ def guest_of(step: Step) -> str:
 
 
 def waits(step: Step) -> bool:
-    """Whether it may take as long as somebody else likes: libvirt's daemon, a guest that is to let go or to shut down. What is done about a
-    container is done at once, by files."""
-    return step.args["kind"] == GuestKind.LIBVIRT or STOP in step.args
+    """Whether it may take as long as somebody else likes: a daemon (libvirt's, Incus's), a guest that is to let go or to shut down. What is
+    done about another container is done at once, by files."""
+    return step.args["kind"] in (GuestKind.LIBVIRT, GuestKind.INCUS) or STOP in step.args
 
 
 def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from cantle.attach import cdi, domain, lxc
+from cantle.attach import cdi, domain, incus, lxc
 from cantle.errors import CantleError
 from cantle.kernel import container, node
 from cantle.kernel.char_device import Node
@@ -47,6 +47,8 @@ def stands(root: Root, guest: Attachment, lease: str, unit: str, others: Iterabl
             return domain.stands(root, guest.name, unit)
         case GuestKind.LXC:
             return lxc.stands(root, guest.name, lease, nodes(root, unit, others))
+        case GuestKind.INCUS:
+            return incus.stands(root, guest.name, lease, nodes(root, unit, others))
         case GuestKind.CDI:
             wanted = nodes(root, unit, others)
             return cdi.read(root, lease) == cdi.document(cdi.LEASE_KIND, {guest.name: wanted})
@@ -56,13 +58,18 @@ def enter(root: Root, guest: Attachment, lease: str, unit: str, *, others: Itera
     """Put a unit into its guest. What was done is on the stack when this raises.
 
     :param others: what else the lease has in the same guest.
-    :raises CantleError: see :func:`cantle.attach.domain.enter`, :func:`cantle.attach.lxc.enter` and :func:`cantle.attach.cdi.write`.
+    :raises CantleError: see :func:`cantle.attach.domain.enter`, :func:`cantle.attach.lxc.enter`, :func:`cantle.attach.incus.enter` and
+        :func:`cantle.attach.cdi.write`.
     """
     match guest.kind:
         case GuestKind.LIBVIRT:
             domain.enter(root, guest.name, unit, undo)
         case GuestKind.LXC:
             lxc.enter(root, guest.name, lease, nodes(root, unit, others), undo)
+        case GuestKind.INCUS:
+            wanted = nodes(root, unit, others)
+            lxc.check_there(root, wanted)
+            incus.enter(root, guest.name, lease, wanted, undo)
         case GuestKind.CDI:
             wanted = nodes(root, unit, others)
             lxc.check_there(root, wanted)
@@ -83,6 +90,8 @@ def leave(root: Root, guest: Attachment, lease: str, unit: str, *, others: Seque
         enter(root, guest, lease, others[0], others=others[1:], undo=undo)
     elif guest.kind is GuestKind.LXC:
         lxc.leave(root, guest.name, lease, undo)
+    elif guest.kind is GuestKind.INCUS:
+        incus.leave(root, guest.name, lease, undo)
     else:
         cdi.remove(root, lease)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from cantle.attach import lxc
+from cantle.attach import incus, lxc
 from cantle.attach.domain import URI
 from cantle.attach.domains import domains
 from cantle.errors import Conflict, HostError
@@ -74,6 +74,8 @@ def _runs(root: Root, guest: Attachment, lease: str, unit: str) -> bool:
         return any(one.name == guest.name and one.running and unit in one.devices for one in domains(root))
     if guest.kind is GuestKind.LXC:
         return root.exists(lxc.book(guest.name, lease)) and container.init_pid(root, guest.name) is not None
+    if guest.kind is GuestKind.INCUS:
+        return incus.runs(root, guest.name, lease)
     return (
         False  # a name of container engines: whose containers have it nobody knows, so the server refuses to promise it
     )
@@ -90,18 +92,34 @@ def _stops(root: Root, guest: Attachment, lease: str, unit: str) -> bool:
 
 
 def _ask(root: Root, guest: Attachment) -> Ran:
+    if guest.kind is GuestKind.INCUS:
+        return Ran(0, _of_incus(root, guest, force=False))  # that it has not stopped yet counts as a failure there
     if guest.kind is GuestKind.LIBVIRT:
         return root.run(["virsh", "-q", "-c", URI, "shutdown", guest.name], _CALL)
     return root.run(["lxc-stop", "-n", guest.name, "--nokill", "--nowait"], _CALL)
 
 
 def _end(root: Root, guest: Attachment) -> Ran:
+    if guest.kind is GuestKind.INCUS:
+        words = _of_incus(root, guest, force=True)
+        return Ran(int(bool(words)), words)
     if guest.kind is GuestKind.LIBVIRT:
         return root.run(["virsh", "-q", "-c", URI, "destroy", guest.name], _CALL)
     return root.run(["lxc-stop", "-n", guest.name, "--kill"], _CALL)
 
 
+def _of_incus(root: Root, guest: Attachment, *, force: bool) -> str:
+    """What the daemon said against it; "" when it did it."""
+    try:
+        incus.stop(root, guest.name, int(_WAIT), force=force)
+    except HostError as error:
+        return error.message
+    return ""
+
+
 def _refused(guest: Attachment) -> str:
+    if guest.kind is GuestKind.INCUS:
+        return "incus-refused"
     return "libvirt-refused" if guest.kind is GuestKind.LIBVIRT else "container-refused"
 
 

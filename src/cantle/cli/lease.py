@@ -52,7 +52,7 @@ def lease() -> None:
 @_expires
 @_expires_at
 @_on_expiry
-@click.option("--attach", metavar="GUEST", help="Put it into a guest: libvirt:NAME, lxc:NAME, cdi:NAME.")
+@click.option("--attach", metavar="GUEST", help="Put it into a guest: libvirt:NAME, lxc:NAME, incus:NAME, cdi:NAME.")
 @_wait
 @_timeout
 @output_options

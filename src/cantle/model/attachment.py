@@ -19,6 +19,8 @@ class GuestKind(StrEnum):
     """As a ``<hostdev>`` of the domain: a virtual machine has it on its bus."""
     LXC = "lxc"
     """As device nodes of the container, by its configuration and at once if it runs."""
+    INCUS = "incus"
+    """As devices of a container of Incus or LXD."""
     CDI = "cdi"
     """As a device of the Container Device Interface, which podman, containerd, CRI-O and docker give to a container by name."""
 
@@ -45,8 +47,8 @@ class Attachment:
         if not colon or kind not in GuestKind.__members__.values() or not _NAME.fullmatch(name):
             raise BadRequest(
                 "bad-attachment",
-                f"attach is {text!r}; write libvirt:NAME, lxc:NAME or cdi:NAME, with a name of at most 63 letters, digits, '_', "
-                "'.' and '-' that begins and ends with a letter or digit",
+                f"attach is {text!r}; write libvirt:NAME, lxc:NAME, incus:NAME or cdi:NAME, with a name of at most 63 letters, digits, "
+                "'_', '.' and '-' that begins and ends with a letter or digit",
                 attach=text,
             )
         return cls(GuestKind(kind), name)
