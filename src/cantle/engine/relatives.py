@@ -1,4 +1,5 @@
-"""A card that is lent whole and its virtual functions, or the reverse: while one is lent the other is not offered (spec S4.3, S4.7).
+"""A card that is lent whole and its virtual functions, or the reverse: while one is lent the other is not offered (spec S4.3, S4.7). The
+same is so of the MIG instances of a card.
 
 A card is in one mode at a time, and its mode is not changed while it is lent. But somebody may enable virtual functions by hand, or take
 them away. What a report names then is held back here, so that there is no row that could be lent, until its relative is given back.
@@ -12,7 +13,6 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 from sqlalchemy import Connection
 
-from cantle.model.attach_handle import AttachType
 from cantle.model.pci_state import PciFunctionState, PciState, repaired
 from cantle.model.problem import Problem
 from cantle.store import host, stock
@@ -40,7 +40,7 @@ def hold_back(standing: Standing, devices: Sequence[DeviceReport]) -> tuple[list
         lent = frozenset[str]() if row is None else _lent(standing, row.id)
         if device.address in lent and len(lent) > 1:
             problems.append(Problem(device.address, TOGETHER, _together(device.address, lent - {device.address})))
-        keys = withheld(device.address, _pci_keys(device.deployables), lent)
+        keys = withheld(device.address, _keys(device.deployables), lent)
         if keys:
             told = f"{len(keys)} units of {device.address} are held back: {', '.join(sorted(lent))} of the same card is lent."
             problems.append(Problem(device.address, "pci-relative-lent", told))
@@ -88,10 +88,10 @@ def _together(address: str, functions: Iterable[str]) -> str:
 
 
 def withheld(address: str, reported: Iterable[str], lent: Collection[str]) -> frozenset[str]:
-    """Which of the reported PCI units cannot be lent because of a relative.
+    """Which of the reported units cannot be lent because of a relative.
 
-    :param address: of the card: the unit of that key is the whole card, all others are its virtual functions.
-    :param lent: keys of the card's PCI units that are lent or being taken back.
+    :param address: of the card: the unit of that key is the whole card, all others are parts of it.
+    :param lent: keys of the card's units that are lent or being taken back.
     """
     rows = [
         PciFunctionState(
@@ -112,13 +112,11 @@ def _lent(standing: Standing, device_id: int) -> frozenset[str]:
         for one in standing.deployables.get(device_id, {}).values()
         for handle in standing.handles.get(one.id, {}).values()
     )
-    return frozenset(row.key for row in handles if row.claim_id is not None and row.attach_type == AttachType.PCI)
+    return frozenset(row.key for row in handles if row.claim_id is not None and row.attach_type in store.TYPES)
 
 
-def _pci_keys(deployables: Iterable[DeployableReport]) -> frozenset[str]:
-    return frozenset(
-        handle.key for one in deployables for handle in one.handles if handle.attach_type is AttachType.PCI
-    )
+def _keys(deployables: Iterable[DeployableReport]) -> frozenset[str]:
+    return frozenset(handle.key for one in deployables for handle in one.handles if handle.attach_type in store.TYPES)
 
 
 def _without(one: DeployableReport, keys: Collection[str]) -> DeployableReport:

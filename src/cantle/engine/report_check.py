@@ -14,6 +14,7 @@ _PLACEMENT_NAME = re.compile(r"[A-Z0-9_]{1,255}")
 #: Memory nodes that Linux can have (MAX_NUMNODES), and a bound of all numbers of nodes and sockets.
 _MOST_NODES = 1024
 _MOST = 1 << 31
+_WHOLE = (AttachType.PCI, AttachType.NODES)
 _PCI_KEYS = ("domain", "bus", "device", "function")
 
 
@@ -64,7 +65,14 @@ def _device(device: DeviceReport) -> str | None:
         return "a text of it holds a NUL character"
     if device.intent_version < 0 or device.intent_tried < 0 or len(device.intent_code or "") > 64:
         return "its intent's version or code is out of range"
-    return _labels(device) or _deployables(device)
+    return _labels(device) or _deployables(device) or _whole_and_parts(device)
+
+
+def _whole_and_parts(device: DeviceReport) -> str | None:
+    """A unit with the card's address for its key is the whole card: beside it there is nothing to lend."""
+    handles = [handle for deployable in device.deployables for handle in deployable.handles]
+    whole = any(handle.key == device.address and handle.attach_type in _WHOLE for handle in handles)
+    return "it offers the card whole and parts of it at once" if whole and len(handles) > 1 else None
 
 
 def _deployables(device: DeviceReport) -> str | None:

@@ -1,5 +1,5 @@
-"""PCI functions of one card of which one is lent: the physical function's unit has the device's address for its key, all others are its
-virtual functions'."""
+"""Units of one card of which one is lent: the whole card's has the device's address for its key, all others are parts of it (virtual
+functions, MIG instances)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from sqlalchemy import Connection, and_, bindparam, or_, select, update
 from cantle.model.attach_handle import AttachType
 from cantle.store.tables import attach_handles, claims, deployables, devices, hosts
 from cantle.store.types import Record
+
+#: How whole cards and those parts of them are given to guests that somebody can make by hand beside our back.
+TYPES = (AttachType.PCI, AttachType.NODES)
 
 _lent = attach_handles.alias("lent")
 _of_lent = deployables.alias("of_lent")
@@ -26,7 +29,7 @@ _BESIDE = (
         _lent.c.key.label("lent_key"),
     )
     .select_from(
-        claims.join(_lent, and_(_lent.c.id == claims.c.attach_handle_id, _lent.c.attach_type == AttachType.PCI))
+        claims.join(_lent, and_(_lent.c.id == claims.c.attach_handle_id, _lent.c.attach_type.in_(TYPES)))
         .join(_of_lent, _of_lent.c.id == _lent.c.deployable_id)
         .join(devices, devices.c.id == _of_lent.c.device_id)
         .join(hosts, hosts.c.id == devices.c.host_id)
@@ -35,7 +38,7 @@ _BESIDE = (
             attach_handles,
             and_(
                 attach_handles.c.deployable_id == deployables.c.id,
-                attach_handles.c.attach_type == AttachType.PCI,
+                attach_handles.c.attach_type.in_(TYPES),
                 attach_handles.c.key != _lent.c.key,
                 or_(attach_handles.c.key == devices.c.address, _lent.c.key == devices.c.address),
             ),

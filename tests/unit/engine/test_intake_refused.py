@@ -19,6 +19,7 @@ from cantle.engine.host import list_hosts
 from cantle.engine.intake import accept_report
 from cantle.engine.results import accept_results
 from cantle.errors import BadRequest, Conflict
+from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health
 from cantle.store.database import Database
 from cantle.wire.inventory import HandleReport
@@ -44,6 +45,13 @@ BAD = {
     ),
     "the key of an attribute": msgspec.structs.replace(
         t4(), deployables=(msgspec.structs.replace(t4().deployables[0], attributes={"": "x"}),)
+    ),
+    "the card whole and parts of it": with_units(
+        t4(),
+        tuple(
+            HandleReport(key, AttachType.PCI, dict.fromkeys(("domain", "bus", "device", "function"), "0"))
+            for key in ("0000:af:00.0", "0000:af:10.0")
+        ),
     ),
     "the key of a unit": with_units(t4(), (msgspec.structs.replace(mdev_units(1)[0], key=""),)),
 }

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
 from tests.unit.engine.cloud import ALICE, Host, make_profile, whole
+from tests.unit.engine.units import with_units
 
 from cantle.engine.capacity import list_capacity
 from cantle.engine.host import list_hosts
@@ -19,6 +20,7 @@ from cantle.engine.relatives import repair, withheld
 from cantle.errors import NoCapacity
 from cantle.keeper.keeper import Keeper
 from cantle.model.attach_handle import AttachType
+from cantle.model.attachment import Attachment
 from cantle.model.device import Mode
 from cantle.model.lease import LeaseState
 from cantle.store.database import Database
@@ -102,6 +104,24 @@ def by_hand(db: Database, key: str, *, lent: bool) -> None:
         if lent:
             (claim,) = connection.execute(select(claims)).mappings()
             connection.execute(insert(claims), {**claim, "id": claim["id"] + 1, "attach_handle_id": made})
+
+
+def test_mig_instances_made_by_hand_of_a_card_that_a_container_has_whole_are_not_offered(
+    db: Database, host: Host
+) -> None:
+    """Whole cards and MIG instances go into containers by their nodes: they are relatives as functions are."""
+    card = whole(address=CARD)
+    by_nodes = tuple(msgspec.structs.replace(one, attach_type=AttachType.NODES) for one in card.deployables[0].handles)
+    parts = tuple(msgspec.structs.replace(by_nodes[0], key=f"gi{number}ci0") for number in (1, 2))
+    host.report(with_units(card, by_nodes))
+    lease = create_lease(db, ALICE, profile_name="pgpu", attachment=Attachment.parse("lxc:c1"))
+    host.obey()
+    host.report(with_units(card, parts))
+    assert free(db) == 0
+    release_lease(db, ALICE, lease.uuid)
+    host.obey()
+    host.report()
+    assert free(db) == 2
 
 
 def test_s4_7_rows_that_offer_a_card_beside_its_lent_function_are_mended_when_a_keeper_starts(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cantle.model.kind import Kind, mismatch
+from cantle.model.kind import Kind, mismatch, tier
 from cantle.model.request import RequestGroup
 from cantle.model.requirement import Requirement
 
@@ -88,3 +88,19 @@ def test_one_of_several_devices_of_an_alias_is_enough() -> None:
     either = replace(ALIAS, specs=((("vendor_id", "1002"), ("product_id", "1234")), ALIAS.specs[0]))
     assert mismatch(either, CARD) is None
     assert mismatch(either, replace(CARD, product_id="1eb8")) is not None
+
+
+@pytest.mark.parametrize(
+    ("word", "liked"),
+    [
+        ("20b0", True),
+        ("10de:20b0", True),
+        ("1002:20b0", False),
+        ("a100", True),
+        ("A100", True),
+        ("CUSTOM_A", True),
+        ("H100", False),
+    ],
+)
+def test_a_preferred_model_is_named_by_model_id_or_trait(word: str, liked: bool) -> None:
+    assert tier(replace(PGPU, prefer=("nothing", word)), CARD) == (1 if liked else 2)
