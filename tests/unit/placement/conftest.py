@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.databases import KINDS, database
 from tests.placement_service import Placement, placement
+from tests.unit.placement.cloud import Cloud
 from tests.unit.placement.world import World
 
 
@@ -20,3 +23,10 @@ def service() -> Iterator[Placement]:
 def world(service: Placement) -> World:
     """A compute node in Placement."""
     return World(service)
+
+
+@pytest.fixture(params=KINDS)
+def cloud(request: pytest.FixtureRequest, tmp_path: Path, service: Placement) -> Iterator[Cloud]:
+    """One host, without cards yet."""
+    with database(request.param, tmp_path) as db:
+        yield Cloud(db, service)

@@ -20,7 +20,7 @@ from tests.databases import database
 from tests.placement_service import Placement, Timeout
 from tests.real.processes import wait_until
 from tests.unit.engine.cloud import ADMIN, make_profile, t4, whole
-from tests.unit.placement.test_publisher import AF, Cloud
+from tests.unit.placement.cloud import AF, Cloud
 
 from cantle.engine.lease import create_lease
 

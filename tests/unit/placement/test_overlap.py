@@ -10,7 +10,7 @@ import pytest
 from tests.databases import database
 from tests.placement_service import Placement
 from tests.unit.engine.cloud import t4, whole
-from tests.unit.placement.test_publisher import AF, Cloud
+from tests.unit.placement.cloud import AF, Cloud
 
 from cantle.conf import files, placement
 from cantle.errors import BadConfig

@@ -12,7 +12,7 @@ import pytest
 from tests.databases import database
 from tests.placement_service import Placement
 from tests.unit.engine.cloud import NOVA_FOR_ALICE, T4_2B, make_profile, t4, whole
-from tests.unit.placement.test_publisher import AF, Cloud
+from tests.unit.placement.cloud import AF, Cloud
 
 from cantle.cli.main import run
 from cantle.engine.arq import create_arqs, list_arqs

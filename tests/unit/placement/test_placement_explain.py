@@ -12,7 +12,7 @@ import pytest
 from tests.databases import database
 from tests.placement_service import Placement
 from tests.unit.engine.cloud import ADMIN, T4_2B, Host, make_profile, t4, whole
-from tests.unit.placement.test_publisher import Cloud
+from tests.unit.placement.cloud import Cloud
 
 from cantle.cli.main import run
 from cantle.engine.capacity import list_capacity

@@ -14,7 +14,7 @@ import pytest
 from tests.databases import KINDS, database
 from tests.placement_service import Placement
 from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, make_profile, t4, whole
-from tests.unit.placement.test_publisher import Cloud
+from tests.unit.placement.cloud import Cloud
 
 from cantle.engine.arq import create_arqs, delete_arqs_of_instance, list_arqs
 from cantle.engine.bind import Bind, bind

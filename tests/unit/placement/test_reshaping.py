@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tests.databases import database
 from tests.placement_service import Fault, Placement, Timeout
 from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, make_profile
+from tests.unit.placement.cloud import Cloud, Killed, commits_up_to, killed_at
 from tests.unit.placement.test_pools import POOLED, a100, boot, end
-from tests.unit.placement.test_publisher import Cloud, Killed, commits_up_to, killed_at
 
 from cantle.engine.arq import create_arqs, list_arqs
 from cantle.engine.bind import Bind, bind
