@@ -148,9 +148,12 @@ def stands(task: Task) -> HandleResult:
 
 
 def _into_guest(task: Task, observed: Observed, work: Work) -> Task:
-    if task.handle.guest is None or (task.step is None and task.handle.uuid in observed.entered):
+    guest, uuid = task.handle.guest, task.handle.uuid
+    # Once the server was told that it is ready, whoever stops the guest has stopped it.
+    start = guest is not None and guest.start and observed.handed is not None and uuid not in observed.handed
+    if guest is None or (task.step is None and uuid in observed.entered and not start):
         return task
-    return replace(task, entry=entering.enter(task.handle, work.wanted))
+    return replace(task, entry=entering.enter(task.handle, work.wanted, start=start))
 
 
 def _out_of_guest(task: Task, work: Work) -> Task:

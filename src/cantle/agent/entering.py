@@ -5,9 +5,9 @@ A card for a container stays on its vendor's driver: what is prepared for a virt
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from cantle.attach import entry, stop
+from cantle.attach import entry, start, stop
 from cantle.errors import BadRequest, CantleError
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Executors, Undo
@@ -19,15 +19,20 @@ from cantle.wire.work import Guest, WantedHandle
 ENTER = "enter-guest"
 LEAVE = "leave-guest"
 SEE_UNUSED = "see-unused"
-#: What :data:`LEAVE` is given where the guest is stopped first.
+#: What :data:`LEAVE` is given where the guest is stopped first, and :data:`ENTER` where it is started then.
 STOP = "stop"
+START = "start"
 
 
-def enter(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
-    """Into the guest, together with whatever else of its lease is wanted there."""
+def enter(handle: WantedHandle, wanted: Iterable[WantedHandle], *, start: bool = False) -> Step:
+    """Into the guest, together with whatever else of its lease is wanted there.
+
+    :param start: the guest is started, where it does not run, when it has all of that.
+    """
     guest = _guest(handle)
-    args = {**_args(guest), "others": " ".join(_others(handle, wanted))}
-    return Step(ENTER, unit(handle), args, True, False, f"put {unit(handle)} into {guest.kind}:{guest.name}")
+    args = {**_args(guest), "others": " ".join(_others(handle, wanted)), **({START: "yes"} if start else {})}
+    then = f", start {guest.kind}:{guest.name}" if start else ""
+    return Step(ENTER, unit(handle), args, True, False, f"put {unit(handle)} into {guest.kind}:{guest.name}{then}")
 
 
 def leave(handle: WantedHandle, wanted: Iterable[WantedHandle]) -> Step:
@@ -55,7 +60,7 @@ def guest_of(step: Step) -> str:
 def waits(step: Step) -> bool:
     """Whether it may take as long as somebody else likes: a daemon (libvirt's, Incus's), a guest that is to let go or to shut down. What is
     done about another container is done at once, by files."""
-    return step.args["kind"] in (GuestKind.LIBVIRT, GuestKind.INCUS) or STOP in step.args
+    return step.args["kind"] in (GuestKind.LIBVIRT, GuestKind.INCUS) or STOP in step.args or START in step.args
 
 
 def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:
@@ -73,9 +78,20 @@ def entered(root: Root, wanted: Iterable[WantedHandle]) -> frozenset[str]:
     return frozenset(found)
 
 
-def _enter(root: Root, step: Step, undo: Undo) -> None:
+def _enter(root: Root, step: Step, undo: Undo) -> str | None:
     guest, others = _attachment(step.args["kind"], step.args["name"]), step.args["others"].split()
     entry.enter(root, guest, step.args["lease"], step.target, others=others, undo=undo)
+    if START in step.args and _is_whole(root, guest, step.args["lease"], [step.target, *others]):
+        return start.start(root, guest)
+    return None
+
+
+def _is_whole(root: Root, guest: Attachment, lease: str, units: Sequence[str]) -> bool:
+    """Whether all that a lease brings is in its guest."""
+    try:
+        return all(entry.stands(root, guest, lease, one, [other for other in units if other != one]) for one in units)
+    except CantleError:
+        return False  # another one is not ready: its own turn says why
 
 
 def _leave(root: Root, step: Step, undo: Undo) -> str | None:

@@ -53,6 +53,7 @@ def lease() -> None:
 @_expires_at
 @_on_expiry
 @click.option("--attach", metavar="GUEST", help="Put it into a guest: libvirt:NAME, lxc:NAME, incus:NAME, cdi:NAME.")
+@click.option("--start", is_flag=True, help="Start the guest of --attach then, if it does not run.")
 @_wait
 @_timeout
 @output_options
@@ -67,6 +68,7 @@ def create(
     expires_at: str | None,
     on_expiry: str | None,
     attach: str | None,
+    start: bool,
     wait: bool,
     timeout: float,
     fmt: str,
@@ -80,12 +82,13 @@ def create(
       cantle lease create gold --host gpu1 --count 2 --numa-node 0
       cantle lease create gold --workload vm1 --expires 2h --on-expiry notify
       cantle lease create gold --host gpu1 --attach lxc:c1 --wait
+      cantle lease create gold --host gpu1 --attach libvirt:vm1 --start --wait
       cantle lease create gold -c uuid -o value
     """
     client = connect()
     asked = {"profile": profile, "host": host, "count": count, "workload": workload}
     ends = {"expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry}
-    body = {**asked, **ends, "attach": attach, "numa_nodes": nodes or None}
+    body = {**asked, **ends, "attach": attach, "start": start or None, "numa_nodes": nodes or None}
     made = client.create("/v1/leases", {key: value for key, value in body.items() if value is not None})
     if wait:
         made = _until(client, made["uuid"], ("active", "failed", "released"), timeout, "become active")

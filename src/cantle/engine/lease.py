@@ -13,7 +13,7 @@ from cantle.engine import announce, audit, choice, explain, idempotency, quota
 from cantle.engine.access import project_filter, sees
 from cantle.engine.choice import Asked
 from cantle.engine.clock import BIND_SECONDS, now
-from cantle.engine.terms import Terms, check_end, check_size, check_stoppable
+from cantle.engine.terms import Terms, check_end, check_size, check_startable, check_stoppable
 from cantle.errors import NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
@@ -48,6 +48,7 @@ def create_lease(
     nodes: Collection[int] = (),
     aliases: Aliases = NO_ALIASES,
     attachment: Attachment | None = None,
+    start: bool = False,
     once: idempotency.Once[Lease] | None = None,
 ) -> Lease:
     """Choose a host and its units for ``count`` times a profile or flavor, claim them and tell the host. The lease is pending then.
@@ -58,6 +59,7 @@ def create_lease(
     :param nodes: the guest's memory nodes; empty: cards must be near each other only, if the request says so.
     :param aliases: the PCI aliases that a flavor may name.
     :param attachment: the guest on the chosen host that the units go into by themselves.
+    :param start: start that guest, if it does not run, once it has them.
     :param once: see `cantle.engine.idempotency.run`, with what that raises.
     :raises BadRequest: ``bad-lease``; what a flavor's extra specs raise (`cantle.model.extra_specs.read`).
     :raises NotFound: ``profile-not-found``, ``host-not-found``.
@@ -68,6 +70,8 @@ def create_lease(
     check_end(expires_at)
     if on_expiry is OnExpiry.STOP_GUEST:
         check_stoppable("This lease", None if attachment is None else attachment.kind)
+    if start:
+        check_startable(attachment)
 
     def work(connection: Connection) -> Lease:
         named = choice.by_name(connection, profile_name, count, aliases)
@@ -76,7 +80,8 @@ def create_lease(
         if found is None:
             raise _Nothing(asked)
         quota.check(connection, who.project_id, found.taken)
-        return lend(connection, Terms(who, asked, workload, expires_at, on_expiry, now(), attachment), found)
+        terms = Terms(who, asked, workload, expires_at, on_expiry, now(), attachment, start)
+        return lend(connection, terms, found)
 
     try:
         lease = idempotency.run(db, work, once)
@@ -206,7 +211,7 @@ def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
     }
     lease_id = store.add(connection, {**values, "host_id": found.host_id})
     if terms.attachment is not None:
-        attachments.add(connection, lease_id, terms.attachment)
+        attachments.add(connection, lease_id, terms.attachment, start=terms.start)
     made = claim_units(connection, terms, found, lease_id, str(values["uuid"]))
     about = Thing(terms.who.project_id, found.hostname, lease_uuid=str(values["uuid"]), facts=_said(terms, len(made)))
     audit.record(connection, terms.who, "lease.create", about)

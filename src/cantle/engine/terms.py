@@ -25,6 +25,7 @@ class Terms:
     on_expiry: OnExpiry
     moment: dt.datetime
     attachment: Attachment | None = None
+    start: bool = False
 
 
 def check_size(count: int, workload: str) -> None:
@@ -55,6 +56,20 @@ def check_end(expires_at: dt.datetime | None) -> None:
         )
     if expires_at <= now():
         raise BadRequest("bad-lease", f"expires_at is {expires_at.isoformat()}, which is over already.")
+
+
+def check_startable(attachment: Attachment | None) -> None:
+    """Make sure that there is a guest that could be started with its lease.
+
+    :raises BadRequest: ``bad-lease``.
+    """
+    if attachment is None:
+        raise BadRequest("bad-lease", "start starts the guest that attach names, and attach names none.")
+    if attachment.kind == GuestKind.CDI:
+        raise BadRequest(
+            "bad-lease",
+            f"{attachment} is no guest that could be started: a container engine starts what is to have it.",
+        )
 
 
 def check_stoppable(what: str, kind: str | None) -> None:

@@ -84,7 +84,7 @@ def _wanted(row: Record) -> WantedHandle:
     guest = None
     if row.guest_kind is not None:
         stop = row.on_expiry == OnExpiry.STOP_GUEST and row.expired_at is not None and not row.wanted
-        guest = Guest(row.guest_kind, row.guest_name, row.lease_uuid, stop, row.guest_start and row.wanted)
+        guest = Guest(row.guest_kind, row.guest_name, row.lease_uuid, stop, bool(row.guest_start and row.wanted))
     return WantedHandle(
         uuid=row.uuid,
         device=row.address,

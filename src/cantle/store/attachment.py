@@ -9,9 +9,9 @@ from cantle.store.attachment_table import attachments
 from cantle.store.types import Record
 
 
-def add(connection: Connection, lease_id: int, attachment: Attachment) -> None:
-    """A lease goes into a guest."""
-    values = {"lease_id": lease_id, "kind": attachment.kind, "name": attachment.name}
+def add(connection: Connection, lease_id: int, attachment: Attachment, *, start: bool) -> None:
+    """A lease goes into a guest, which is started then if ``start``."""
+    values = {"lease_id": lease_id, "kind": attachment.kind, "name": attachment.name, "start": start}
     connection.execute(insert(attachments), values)
 
 

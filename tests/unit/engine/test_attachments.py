@@ -93,3 +93,24 @@ def test_an_attachment_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(BadRequest) as caught:
         Attachment.parse(text)
     assert caught.value.code == "bad-attachment"
+
+
+def test_a_host_is_told_to_start_the_guest_and_not_when_it_is_to_take_the_units_out(db: Database, host: Host) -> None:
+    vm = Attachment.parse("libvirt:vm1")
+    lease = create_lease(db, ALICE, profile_name="pair", attachment=vm, start=True)
+    work = current_work(db, "compute-1")
+    assert [one.guest for one in work.wanted] == [Guest("libvirt", "vm1", lease.uuid, start=True)] * 2
+    accept_results(db, "compute-1", entered(host, work))
+    release_lease(db, ALICE, lease.uuid)
+    assert [one.guest for one in current_work(db, "compute-1").unwanted] == [Guest("libvirt", "vm1", lease.uuid)] * 2
+
+
+@pytest.mark.parametrize(
+    ("guest", "why"), [(None, "attach names none"), ("cdi:train", "no guest that could be started")]
+)
+def test_what_is_no_guest_is_not_started(db: Database, host: Host, guest: str | None, why: str) -> None:
+    attachment = None if guest is None else Attachment.parse(guest)
+    with pytest.raises(BadRequest, match=why) as refused:
+        create_lease(db, ALICE, profile_name="pair", attachment=attachment, start=True)
+    assert refused.value.code == "bad-lease"
+    assert current_work(db, "compute-1").wanted == ()

@@ -41,7 +41,8 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a client sends. ``profile`` names a device profile or a flavor; ``host`` None: any; ``count`` times its accelerators;
-    ``expires_at`` with its offset from UTC; ``attach``: the guest on that host to put them into (``lxc:c1``, ``cdi:train``);
+    ``expires_at`` with its offset from UTC; ``attach``: the guest on that host to put them into (``lxc:c1``, ``cdi:train``), and
+    ``start``: start it then, if it does not run;
     ``numa_nodes``: the guest's memory nodes, empty: the cards must be near each other only."""
 
     profile: str
@@ -52,6 +53,7 @@ class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     expires_in: Annotated[int, msgspec.Meta(ge=1)] | None = None
     on_expiry: OnExpiry = OnExpiry.DETACH
     attach: Annotated[str, msgspec.Meta(max_length=80)] | None = None
+    start: bool = False
     numa_nodes: Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=999_999)]], msgspec.Meta(max_length=1024)] = []
 
 
@@ -136,6 +138,7 @@ def create(call: Call) -> Shape:
         on_expiry=new.on_expiry,
         nodes=new.numa_nodes,
         attachment=Attachment.parse(new.attach) if new.attach is not None else None,
+        start=new.start,
         aliases=call.site.settings.aliases,
         once=call.once(answer),
     )
