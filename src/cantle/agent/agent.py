@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 
 from cantle.agent import conditions
+from cantle.agent.away import Away
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
 from cantle.agent.entering import for_domain
@@ -22,6 +23,7 @@ from cantle.agent.local import Local
 from cantle.agent.passes import Restored
 from cantle.agent.reports import Reports
 from cantle.agent.starting import Starting
+from cantle.agent.telling import Telling
 from cantle.agent.upkeep import Upkeep
 from cantle.attach.domain_events import DomainEvents
 from cantle.errors import CantleError, Conflict, Unavailable
@@ -30,7 +32,7 @@ from cantle.kernel.udev import Watch
 from cantle.model.device import Health
 from cantle.model.enabled_types import EnabledTypes
 from cantle.wire.inventory import InventoryReport
-from cantle.wire.work import HandleResult, Outcome, Results, Work
+from cantle.wire.work import HandleResult, Outcome, Work
 
 __all__ = ["RESCAN", "Agent", "Restored"]
 
@@ -43,8 +45,7 @@ _AGAIN = 1.0
 _AFTER_WORK = 1.0
 #: An answer that says nothing new and comes sooner than after so many seconds was none of waiting.
 _AT_ONCE = 1.0
-#: Seconds after which it is worth a word that the server was away, and for how long that is said.
-_LONG_AWAY = 300.0
+#: Seconds for which it is said that the server was away for long.
 _SAID_FOR = 3600.0
 #: The server will not have this agent any more: going on would be wrong.
 _FENCED = frozenset({"agent-fenced", "protocol-mismatch"})
@@ -103,7 +104,8 @@ class Agent:
             rescan=rescan,
             pause=stop.wait,
         )
-        self._upkeep.when_cleaning(self._tell_cleaning)
+        self._telling = Telling(hostname, self._client, self._upkeep, self._reports)
+        self._upkeep.when_cleaning(self._telling.cleaning)
         self._upkeep.when_guest_done(self.settle_again)
         self._changed = threading.Event()
         self._guests_changed = threading.Event()
@@ -116,12 +118,7 @@ class Agent:
         self._look_at = 0.0
         self._retry = Backoff(1.0, rescan)
         self._retry_at: float | None = None
-        self._away_since: float | None = None
-        #: The generation that the server named last; None until it was heard in this life.
-        self._heard: int | None = None
-        #: Outcomes the server has taken, by uuid, and those it has yet to hear.
-        self._told: dict[str, HandleResult] = {}
-        self._untold: list[HandleResult] = []
+        self._away = Away(clock, rescan)
 
     def run(self) -> None:
         """Work until ``stop`` is set.
@@ -189,48 +186,33 @@ class Agent:
             self.settle_again()
 
     def _loop(self) -> None:
-        away = Backoff(longest=self._rescan)
         while not self._stop.is_set():
             try:
                 self._round()
-                away.reset()
-                self._is_back()
+                if message := self._away.is_back():
+                    self._upkeep.server_was_away(message, _SAID_FOR)
+                    self._look_at = 0.0
             except Conflict as error:
                 if error.code in _FENCED:
                     _log.error("this agent of %s stops: %s", self._hostname, error)
                     raise
-                self._pause(error, away)
+                self._pause(error)
             except CantleError as error:
-                self._pause(error, away)
+                self._pause(error)
 
-    def _pause(self, error: CantleError, away: Backoff) -> None:
+    def _pause(self, error: CantleError) -> None:
         """After a failed round: whatever it was about is done again from the beginning."""
         if self._stop.is_set() or error.code == "wait-interrupted":
             return
         self._reports.doubt()
         if error.code in _UNKNOWN:
             self._look_at = 0.0
+        seconds = self._away.failed(error)
         if isinstance(error, Unavailable):
-            self._away_since = self._clock() if self._away_since is None else self._away_since
             self._upkeep.keep_ready()
-        asked = error.details.get("retry_after")
-        seconds = away.next(float(asked) if isinstance(asked, int) else 0.0)
         level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
         _log.log(level, "%s: %s (%s); next try in %.1f s", self._hostname, error, error.code, seconds)
         self._stop.wait(seconds)
-
-    def _is_back(self) -> None:
-        """Say it when the server was away for long."""
-        if self._away_since is None:
-            return
-        seconds, self._away_since = self._clock() - self._away_since, None
-        if seconds >= _LONG_AWAY:
-            message = (
-                f"the server did not answer for {round(seconds / 60)} minutes; what was lent stayed lent and was kept ready, "
-                "and what was asked for meanwhile has been done since"
-            )
-            self._upkeep.server_was_away(message, _SAID_FOR)
-            self._look_at = 0.0
 
     def _round(self) -> None:
         """Look and report if it is time; then wait for work, and do what there is to do."""
@@ -247,20 +229,20 @@ class Agent:
             due = self._clock()  # a lent unit may have gone, or come back with its card or its guest
         self._guests_changed.clear()
         work = self._next_work(due)
-        if work is not None and work.generation != self._heard:
+        if work is not None and work.generation != self._telling.generation:
             self._take_up(work)
-        elif self._untold or self._clock() >= due:
+        elif self._telling.is_late or self._clock() >= due:
             self._upkeep.look_at_guests()
             self._converge()
 
     def _next_work(self, due: float) -> Work | None:
         """What the server wants, waited for until ``due``; None while there is something to be told first."""
-        if self._heard is None:
+        if self._telling.generation is None:
             return self._client.work()
-        if self._untold:
+        if self._telling.is_late:
             return None
         asked_at = self._clock()
-        work = self._client.later_work(self._heard, max(0.0, due - asked_at))
+        work = self._client.later_work(self._telling.generation, max(0.0, due - asked_at))
         if work is None and self._clock() < min(asked_at + _AT_ONCE, due):
             # Somebody waits in our place: let the server decide at once who speaks for this host.
             self._reports.doubt()
@@ -283,20 +265,17 @@ class Agent:
         self._reports.doubt()
         frozen = self._upkeep.follow(work)
         self._note()
-        self._told.clear()
-        self._untold = []
+        self._telling.forget()
         if frozen is not None:
             self._retry_at = None
             self._look_soon(0.0)
-            refused = [
-                HandleResult(one.uuid, Outcome.FAILED, conditions.FROZEN, frozen)
-                for one in self._upkeep.new_units(work)
-            ]
-            if refused:
-                self._client.results(Results(self._upkeep.start, work.generation, tuple(refused)))
-            self._heard = work.generation
+            new = self._upkeep.new_units(work)
+            self._telling.refuse(
+                work.generation, (HandleResult(one.uuid, Outcome.FAILED, conditions.FROZEN, frozen) for one in new)
+            )
+            self._telling.generation = work.generation
             return
-        self._heard = work.generation
+        self._telling.generation = work.generation
         if known is None:
             self._upkeep.look_at_guests()
         if known is None or work.intents != known.intents:
@@ -313,27 +292,9 @@ class Agent:
         else:
             self._retry_at = None
             self._retry.reset()
-        self._tell(done.results)
-        if self._upkeep.let_go({uuid for uuid, result in self._told.items() if result.outcome is Outcome.ABSENT}):
+        self._telling.tell(done.results)
+        if self._upkeep.let_go(self._telling.gone):
             self._look_soon()
-
-    def _tell(self, results: list[HandleResult]) -> None:
-        self._untold = [result for result in results if self._told.get(result.uuid) != result]
-        if self._untold and self._heard is not None:
-            self._upkeep.hand_over(results)
-            self._reports.doubt()
-            self._client.results(Results(self._upkeep.start, self._heard, tuple(self._untold)))
-            self._told.update((result.uuid, result) for result in self._untold)
-            self._untold = []
-
-    def _tell_cleaning(self, uuid: str) -> None:
-        """Say that nobody holds a unit any more, before what may take a while. Where that fails, the result will say it too."""
-        if self._heard is None:
-            return
-        try:
-            self._client.results(Results(self._upkeep.start, self._heard, (HandleResult(uuid, Outcome.CLEANING),)))
-        except CantleError as error:
-            _log.warning("%s: the server could not be told that %s is being cleaned: %s", self._hostname, uuid, error)
 
     def _look_soon(self, seconds: float = _AFTER_WORK) -> None:
         """Look at what our own work has changed. Not at once: whoever waits for the next unit comes first, and a burst needs one look."""
