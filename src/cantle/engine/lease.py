@@ -9,7 +9,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, choice, explain, idempotency, quota
+from cantle.engine import announce, audit, choice, explain, guest, idempotency, quota
 from cantle.engine.access import project_filter, sees
 from cantle.engine.choice import Asked
 from cantle.engine.clock import BIND_SECONDS, now
@@ -64,7 +64,8 @@ def create_lease(
     :raises BadRequest: ``bad-lease``; what a flavor's extra specs raise (`cantle.model.extra_specs.read`).
     :raises NotFound: ``profile-not-found``, ``host-not-found``.
     :raises NoCapacity: ``no-capacity``; the message says why, ``details["explanation"]`` in full.
-    :raises Conflict: ``quota-exceeded``; ``no-attachment`` or ``guest-not-stopped`` for a guest that is to be stopped.
+    :raises Conflict: ``quota-exceeded``; ``guest-has-enough``; ``no-attachment`` or ``guest-not-stopped`` for a guest that is to be
+        stopped.
     """
     check_size(count, workload)
     check_end(expires_at)
@@ -80,6 +81,7 @@ def create_lease(
         if found is None:
             raise _Nothing(asked)
         quota.check(connection, who.project_id, found.taken)
+        guest.check_room(connection, attachment, found.host_id, found.taken)
         terms = Terms(who, asked, workload, expires_at, on_expiry, now(), attachment, start)
         return lend(connection, terms, found)
 

@@ -9,7 +9,7 @@ from tests.unit.engine.cloud import ALICE, T4_2B, Host, capacity_of, make_profil
 from cantle.engine.lease import create_lease, get_lease, list_leases, release_lease
 from cantle.engine.results import accept_results
 from cantle.engine.work import current_work
-from cantle.errors import BadRequest
+from cantle.errors import BadRequest, Conflict
 from cantle.model.attachment import Attachment
 from cantle.model.lease import LeaseState
 from cantle.store.database import Database
@@ -114,3 +114,25 @@ def test_what_is_no_guest_is_not_started(db: Database, host: Host, guest: str | 
         create_lease(db, ALICE, profile_name="pair", attachment=attachment, start=True)
     assert refused.value.code == "bad-lease"
     assert current_work(db, "compute-1").wanted == ()
+
+
+def test_two_leases_give_one_guest_no_more_of_a_card_than_it_may_have(db: Database, host: Host) -> None:
+    """NVIDIA's vGPU: a guest with two of one card does not start."""
+    host.report(msgspec.structs.replace(t4(4), labels={"units_per_guest": "1"}))
+    make_profile(db, "one", [{"resources:VGPU": "1"}])
+    vm1, vm2 = Attachment.parse("libvirt:vm1"), Attachment.parse("libvirt:vm2")
+    lease = create_lease(db, ALICE, profile_name="one", attachment=vm1)
+    before = current_work(db, "compute-1")
+    with pytest.raises(Conflict, match=f"libvirt:vm1 has 1 of 0000:af:00.0 by lease {lease.uuid}") as refused:
+        create_lease(db, ALICE, profile_name="one", attachment=vm1)
+    assert refused.value.code == "guest-has-enough"
+    assert current_work(db, "compute-1") == before
+    create_lease(db, ALICE, profile_name="one", attachment=vm2)
+    create_lease(db, ALICE, profile_name="one")
+
+    accept_results(db, "compute-1", entered(host, current_work(db, "compute-1")))
+    release_lease(db, ALICE, lease.uuid)
+    with pytest.raises(Conflict, match="guest may have 1 of one card"):
+        create_lease(db, ALICE, profile_name="one", attachment=vm1)
+    accept_results(db, "compute-1", entered(host, current_work(db, "compute-1")))
+    create_lease(db, ALICE, profile_name="one", attachment=vm1)
