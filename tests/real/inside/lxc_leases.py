@@ -33,7 +33,8 @@ class Host:
     def __init__(self, directory: Path) -> None:
         self._url = f"http://127.0.0.1:{free_port()}"
         place = self._url.removeprefix("http://")
-        argv = [sys.executable, "-m", "cantle.cli.main", "serve", "--listen", place, "--state-dir", directory / "state"]
+        words = ["serve", "--listen", place, "--state-dir", str(directory / "state")]
+        argv = [sys.executable, "-m", "cantle.cli.main", *words]
         self.service = Service("cantle", argv, directory)
 
     def start(self) -> None:
@@ -155,8 +156,8 @@ def test_each_container_has_exactly_its_card_through_restarts_of_itself_and_of_t
     holds()
     host.start()
     holds()
-    for one in leases:
-        host.release(one)
+    for lease in leases:
+        host.release(lease)
     for guest in guests:
         assert leased(guest) == set()
         assert not guest.opens(ours.node)
