@@ -123,6 +123,7 @@ def _device(
 HOSTS: dict[str, dict[str, dict[str, Any]]] = {
     "empty": {},
     "two-cards": {"h1": report(t4(), whole())},
+    "four-slices": {"h1": report(t4(units=4))},
     "choosable": {"h1": report(choosable())},
     "two-hosts": {"h1": report(t4(), whole()), "h2": report(t4("h2", units=1))},
 }

@@ -38,6 +38,11 @@ def test_usage_is_unit_hours_from_the_claim_to_the_return(db: Database, host: Ho
     assert ended.hours == pytest.approx(6.0, abs=0.01)
     assert measure(db, ALICE, now + hour, now + 2 * hour) == []
     assert measure(db, BOB, now - 4 * hour, now) == []
+    create_lease(db, BOB, profile_name="slice")
+    both = measure(db, ADMIN, now - 4 * hour, now + hour)
+    assert [one.project_id for one in both] == [PROJECT, "bob-project"]
+    assert measure(db, ADMIN, now - 4 * hour, now + hour, PROJECT)[:1] == both[:1]
+    assert [one.project_id for one in measure(db, ADMIN, now - 4 * hour, now + hour, "bob-project")] == ["bob-project"]
     with pytest.raises(NotFound):
         measure(db, BOB, now - hour, now, PROJECT)
     with pytest.raises(BadRequest):
