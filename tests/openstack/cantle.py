@@ -119,7 +119,9 @@ class Cantle:
         self.services[name].stop(signal_number=signal.SIGKILL)
 
     def start(self, name: str) -> None:
-        """Start a service that was killed, until it is up."""
+        """Start a service until it is up, unless it runs."""
+        if self.services[name].running:
+            return
         self.services[name].start(self._answering(name) if name in self._ports else lambda: True)
 
     def run(self, person: str, *words: str) -> Done:
@@ -137,6 +139,13 @@ class Cantle:
     def beside_the_keeper(self, *words: str) -> Done:
         """A command that uses the keeper's configuration, whatever comes of it: ``cantle explain --placement``, ``cantle placement``."""
         return self._run("cantle", *words, "--config-file", str(self.conf))
+
+    def status(self, user: str) -> Done:
+        """``cantle-status upgrade check`` of this installation, where it logs in as ``user``."""
+        other = self._home / f"{user}.conf"
+        other.write_text(self.conf.read_text().replace("username = cantle", f"username = {user}"))
+        other.chmod(0o600)
+        return self._run("cantle-status", "--config-file", str(other), "upgrade", "check")
 
     def kernel(self, host: str) -> SimulatedRoot:
         """The simulated kernel of a host."""

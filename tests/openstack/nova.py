@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+import signal
 from pathlib import Path
 
 from tests.openstack.places import ETC
+from tests.openstack.places import INSIDE as OUR_INSIDE
 from tests.openstack.service_auth import login, token_check
 from tests.real.mariadb import MariaDb
 from tests.real.places import INSIDE, PYTHON, VENV
 from tests.real.processes import Service, answers, free_port, run
+
+#: Threads of the system, in place of eventlet's.
+_THREADS = {"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true"}
+
+#: Those who say the same again and again.
+_QUIET = "amqp=WARN,amqplib=WARN,urllib3=WARN,stevedore=WARN,neutronclient=ERROR"
 
 #: The version of the API that tests speak; the newest that this Nova has would do as well.
 MICROVERSION = "2.96"
@@ -25,6 +34,7 @@ report_interval = 5
 service_down_time = 30
 update_resources_interval = 20
 shutdown_timeout = 1
+default_log_levels = {quiet}
 [api]
 auth_strategy = keystone
 [wsgi]
@@ -59,12 +69,12 @@ region_name = RegionOne
 {login}
 """
 
-#: Of one compute. Its manager tells of each event it receives when it is asked for more than usual.
+#: Of one compute. Asked for more than usual, it tells of each event it receives and each call it makes.
 _COMPUTE_CONF = """\
 [DEFAULT]
 host = {name}
 state_path = {state}
-default_log_levels = nova.compute.manager=DEBUG,amqp=WARN,amqplib=WARN,oslo.messaging=INFO,urllib3=WARN,stevedore=WARN,keystoneauth=WARN
+default_log_levels = nova.compute.manager=DEBUG,keystoneauth.session=DEBUG,{quiet}
 """
 
 
@@ -85,7 +95,9 @@ class Nova:
         self._conf, self._databases = home / "nova.conf", home / "databases.conf"
         # Its WSGI module takes the first of its files for this one.
         paste = shutil.copy(ETC / "nova" / "api-paste.ini", home)
-        text = _CONF.format(transport=transport, data=home / "data", paste=paste, login=login("nova", auth_url))
+        text = _CONF.format(
+            quiet=_QUIET, transport=transport, data=home / "data", paste=paste, login=login("nova", auth_url)
+        )
         self._write(self._conf, text + token_check("nova", auth_url))
         urls = {
             name: _pymysql(database.new_database(name, charset="utf8mb3"))
@@ -116,18 +128,33 @@ class Nova:
 
     def create(self) -> None:
         """Make its schemas and its one cell."""
-        self._manage("api_db", "sync")
-        self._manage("cell_v2", "map_cell0", "--database_connection", self._cell0)
-        self._manage("db", "sync")
-        self._manage("cell_v2", "create_cell", "--name", "cell1")
+        files = ["--config-file", str(self._conf), "--config-file", str(self._databases)]
+        steps = (
+            ["api_db", "sync"],
+            ["cell_v2", "map_cell0", "--database_connection", self._cell0],
+            ["db", "sync"],
+            ["cell_v2", "create_cell", "--name", "cell1"],
+        )
+        lines = [json.dumps([*files, *step]) for step in steps]
+        run(
+            [PYTHON, "-W", "ignore", OUR_INSIDE / "nova_manage.py", *lines],
+            self._log / "nova-manage.log",
+            env=_THREADS,
+            seconds=300,
+        )
+
+    def kill(self, host: str) -> None:
+        """Kill a compute outright."""
+        self.computes[host].stop(signal_number=signal.SIGKILL)
+
+    def start(self, host: str) -> None:
+        """Start a compute, unless it runs; it counts as up once it has reported."""
+        if not self.computes[host].running:
+            self.computes[host].launch()
 
     def answers(self) -> bool:
         """Whether its API is up."""
         return answers(self.url)
-
-    def _manage(self, *words: str) -> None:
-        files = ("--config-file", self._conf, "--config-file", self._databases)
-        run([VENV / "bin" / "nova-manage", *files, *words], self._log / "nova-manage.log")
 
     def _service(self, program: str, more: Path, name: str | None = None) -> Service:
         argv: list[str | Path] = [VENV / "bin" / program, "--config-file", self._conf, "--config-file", more]
@@ -135,14 +162,14 @@ class Nova:
             name or program,
             argv,
             self._log,
-            env={"OS_NOVA_DISABLE_EVENTLET_PATCHING": "true", "PYTHONWARNINGS": "ignore"},
+            env={**_THREADS, "PYTHONWARNINGS": "ignore"},
         )
 
     def _compute(self, name: str) -> Service:
         state = self._directory / "nova" / name
         state.mkdir()
         conf = state / "compute.conf"
-        self._write(conf, _COMPUTE_CONF.format(name=name, state=state))
+        self._write(conf, _COMPUTE_CONF.format(name=name, state=state, quiet=_QUIET))
         return self._service("nova-compute", conf, f"nova-{name}")
 
     @staticmethod

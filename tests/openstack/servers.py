@@ -5,19 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from keystoneauth1.adapter import Adapter
+from openstack.connection import Connection
+from requests import Response
 from tests.openstack.nova import MICROVERSION
 from tests.openstack.stack import HOSTS, Stack
 from tests.real.openstack_cli import OpenStackCli
 from tests.real.processes import wait_until
 
-#: Flavor: (device profile, its groups). A slice of a T4, a whole M40, and two slices for one server.
+_SLICE = {"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_1EB8_T4_2B": "required"}
+_WHOLE = {"resources:PGPU": "1"}
+
+#: Flavor: (device profile, its groups). A slice of a T4, a whole M40, and both for one server.
 FLAVORS = {
-    "slice": ("slice-of-t4", [{"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_1EB8_T4_2B": "required"}]),
-    "whole": ("whole-m40", [{"resources:PGPU": "1"}]),
-    "slices": (
-        "two-slices",
-        [{"resources:VGPU": "1", "trait:CUSTOM_NVIDIA_1EB8_T4_2B": "required"}] * 2,
-    ),
+    "slice": ("slice-of-t4", [_SLICE]),
+    "whole": ("whole-m40", [_WHOLE]),
+    "both": ("slice-and-whole", [_SLICE, _WHOLE]),
 }
 
 T4, M40 = "0000:af:00.0", "0000:86:00.0"
@@ -31,36 +33,31 @@ class Servers:
 
     def __init__(self, stack: Stack, openstack: OpenStackCli) -> None:
         self.stack, self.openstack = stack, openstack
-        self._image = ""
+        self.image = ""
 
     def prepare(self) -> None:
         """Wait for both computes and all four cards in Placement; make an image, device profiles and flavors as docs/openstack.md does."""
-        wait_until("both computes are up", lambda: self._computes() == set(HOSTS), seconds=180)
+        self.wait_for_computes()
         cards = {f"{host}_{address}" for host in HOSTS for address in (T4, M40)}
         wait_until("all cards are published", lambda: cards <= set(self.providers()), seconds=120)
         image = {"name": "tiny", "disk_format": "raw", "container_format": "bare", "visibility": "public"}
-        self._image = self.api("admin", "image").post("/v2/images", json=image).json()["id"]
+        self.image = self.api("admin", "image").post("/v2/images", json=image).json()["id"]
         data = {"Content-Type": "application/octet-stream"}
-        self.api("admin", "image").put(f"/v2/images/{self._image}/file", data=b"\0" * 4096, headers=data)
+        self.api("admin", "image").put(f"/v2/images/{self.image}/file", data=b"\0" * 4096, headers=data)
         for flavor, (profile, groups) in FLAVORS.items():
-            words = [f"{{{', '.join(f'{key!r}: {value!r}' for key, value in group.items())}}}" for group in groups]
-            self.openstack.text(
-                "admin",
-                "accelerator",
-                "device",
-                "profile",
-                "create",
-                profile,
-                f"[{', '.join(words)}]".replace("'", '"'),
-            )
+            asked = []
+            for group in groups:
+                asked += ["--group", ",".join(f"{key}={value}" for key, value in group.items())]
+            self.openstack.text("admin", "accelerator", "device", "profile", "create", *asked, profile)
             size = ("--ram", "64", "--disk", "1", "--vcpus", "1")
-            self.openstack.text(
-                "admin", "flavor", "create", *size, "--property", f"accel:device_profile={profile}", flavor
-            )
+            asks = ["--property", f"accel:device_profile={profile}"]
+            if len(groups) > 1:  # Placement wants to be told whether they may be of one card
+                asks += ["--property", "group_policy=none"]
+            self.openstack.text("admin", "flavor", "create", *size, *asks, flavor)
 
     def create(self, name: str, flavor: str) -> str:
         """Ask for a server, with the ``openstack`` command; its uuid."""
-        words = ("--flavor", flavor, "--image", self._image, "--no-network", name)
+        words = ("--flavor", flavor, "--image", self.image, "--no-network", name)
         made: str = self.openstack.json("demo", *self._compute("server", "create"), *words)["id"]
         return made
 
@@ -70,13 +67,24 @@ class Servers:
         self.wait_for(uuid, "ACTIVE")
         return uuid
 
-    def wait_for(self, uuid: str, *wanted: str, seconds: float = _PATIENCE_S) -> dict[str, Any]:
-        """The server, as soon as it is in one of these states and nothing is under way with it."""
+    def create_by_sdk(self, name: str, flavor: str) -> str:
+        """Ask for a server, with openstacksdk; its uuid."""
+        with Connection(session=self.stack.cloud.session("demo"), region_name="RegionOne") as connection:
+            compute = connection.compute
+            flavor_id = compute.find_flavor(flavor, ignore_missing=False).id
+            made = compute.create_server(name=name, flavor_id=flavor_id, image_id=self.image, networks="none")
+            return str(made.id)
+
+    def wait_for(
+        self, uuid: str, *wanted: str, seconds: float = _PATIENCE_S, host: str | None = None
+    ) -> dict[str, Any]:
+        """The server, as soon as it is in one of these states and nothing is under way with it; on this host, where one is named."""
         seen: dict[str, Any] = {}
 
         def there() -> bool:
             seen.update(self.show(uuid))
-            return seen["OS-EXT-STS:task_state"] is None and seen["status"] in (*wanted, "ERROR")
+            idle = seen["OS-EXT-STS:task_state"] is None and host in (None, seen["OS-EXT-SRV-ATTR:host"])
+            return seen["status"] == "ERROR" or (idle and seen["status"] in wanted)
 
         wait_until(f"server {uuid} is {' or '.join(wanted)}", there, seconds=seconds)
         assert seen["status"] in wanted, f"{seen['status']}: {seen.get('fault')}"
@@ -91,8 +99,12 @@ class Servers:
 
     def act(self, uuid: str, action: str, body: object = None, *, person: str = "demo") -> None:
         """An action of Nova's API that has to be accepted."""
-        answer = self.api(person, "compute").post(f"/servers/{uuid}/action", json={action: body})
+        answer = self.try_to(uuid, action, body, person=person)
         assert answer.status_code < 300, f"{action}: {answer.text}"
+
+    def try_to(self, uuid: str, action: str, body: object = None, *, person: str = "admin") -> Response:
+        """An action of Nova's API, whatever it answers."""
+        return self.api(person, "compute").post(f"/servers/{uuid}/action", json={action: body})
 
     def delete(self, uuid: str) -> None:
         """Delete a server, until Nova does not know it any more."""
@@ -121,6 +133,41 @@ class Servers:
         names = {provider: name for name, provider in self.providers().items()}
         found = {names[provider]: each["resources"] for provider, each in answer.json()["allocations"].items()}
         return {name: resources for name, resources in found.items() if name not in HOSTS}
+
+    def unavailable(self, host: str, resource_class: str) -> int:
+        """How many units of a class a host cannot lend, as ``cantle capacity`` shows it."""
+        rows = self.stack.cantle.rows("admin", "capacity")
+        (row,) = [row for row in rows if (row["hostname"], row["resource_class"]) == (host, resource_class)]
+        return int(row["total"] - row["free"])
+
+    def free(self, resource_class: str) -> int:
+        """How many units of a class can be lent, on all hosts."""
+        rows = self.stack.cantle.rows("admin", "capacity")
+        return sum(row["free"] for row in rows if row["resource_class"] == resource_class)
+
+    def computes_say(self) -> str:
+        """Whatever the computes have logged so far."""
+        return "".join(compute.log.read_text(errors="replace") for compute in self.stack.nova.computes.values())
+
+    def event_received(self, arq: str) -> bool:
+        """Whether a compute has been told of this request, by its own words."""
+        return f"Received event accelerator-request-bound-{arq}" in self.computes_say()
+
+    def outcomes(self, arq: str) -> list[tuple[str, str]]:
+        """What Nova was told of a request and what came of it, as ``cantle events`` shows it."""
+        rows = self.stack.cantle.rows("admin", "events", "--about", arq, "-o", "json")
+        return [(row["body"]["status"], row["outcome"]) for row in rows]
+
+    def force_down(self, host: str, down: bool) -> None:
+        """Tell Nova that a compute is dead, or that it is not; it may want the compute to have looked round first after an evacuation."""
+        compute = self.api("admin", "compute")
+        (service,) = compute.get(f"/os-services?binary=nova-compute&host={host}").json()["services"]
+        path, body = f"/os-services/{service['id']}", {"forced_down": down}
+        wait_until(f"Nova takes {body} of {host}", lambda: compute.put(path, json=body).status_code == 200, seconds=120)
+
+    def wait_for_computes(self) -> None:
+        """Until Nova calls all of them up."""
+        wait_until("all computes are up", lambda: self._computes() == set(HOSTS), seconds=180)
 
     def providers(self) -> dict[str, str]:
         """Placement's resource providers: uuids by name."""

@@ -70,7 +70,8 @@ class Stack:
         self.cantle.await_ready()
 
     def _register(self, openstack: OpenStackCli) -> None:
-        """Cantle's endpoint, with the commands that docs/openstack.md gives."""
+        """What Cantle's user may, and its endpoint, with the commands that docs/openstack.md gives."""
+        openstack.text("admin", "role", "add", "--user", "cantle", "--project", "service", "admin")
         openstack.text("admin", "service", "create", "--name", "cantle", "accelerator")
         for interface in ("public", "internal", "admin"):
             words = ("--region", "RegionOne", "accelerator", interface, f"{self.cantle.url}/v2")

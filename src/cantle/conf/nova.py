@@ -16,7 +16,7 @@ OPTIONS = (
         "arq_binding_timeout",
         default=300,
         min=1,
-        help="Seconds for which Nova waits for the accelerators of an instance: what nova.conf says in [compute] "
+        help="Seconds for which Nova waits for the accelerators of an instance: what nova.conf says in [DEFAULT] "
         "arq_binding_timeout. For so long a failure is announced, and BindFailed is not shown.",
     ),
 )
