@@ -121,6 +121,16 @@ def test_1_4_the_strictest_set_that_is_large_enough_is_taken_whatever_the_policy
     assert made.consume([want(1, policy=NumaPolicy.PREFERRED)], [0]) == [["0000:01:00.0"]]
 
 
+@pytest.mark.parametrize("node", [0, None])
+def test_1_4_nodes_are_chosen_before_physical_functions_are_dropped(node: int | None) -> None:
+    """As in Nova: the near function was enough, and then it is none that may be given."""
+    near = PciDevice("0000:81:00.0", "8086", "1520", "type-PF", node)
+    far = PciDevice("0000:82:10.0", "8086", "1520", "type-VF", 1, "0000:82:00.0")
+    anything = {"vendor_id": "8086", "product_id": "1520"}
+    assert not Pools.of([near, far]).support([want(1, anything, policy=NumaPolicy.PREFERRED)], [0])
+    assert Pools.of([far]).support([want(1, anything, policy=NumaPolicy.PREFERRED)], [0])
+
+
 def test_1_4_4_physical_functions_are_kept_for_those_who_ask_for_them() -> None:
     made = Pools.of(nic(vfs=1))
     anything = {"vendor_id": "8086", "product_id": "1520"}
