@@ -10,7 +10,7 @@ import click
 from cantle import errors
 from cantle.cli.client import Client, connect, segment
 from cantle.cli.output import list_options, output_options, print_record, print_rows
-from cantle.cli.period import length
+from cantle.cli.period import length, moment
 from cantle.cli.wait import wait_for
 
 COLUMNS = ("uuid", "state", "profile_name", "hostname", "workload")
@@ -27,7 +27,12 @@ _timeout = click.option(
 )
 
 
-_expires_at = click.option("--expires-at", metavar="TIME", help="When it ends by itself, as 2026-12-24T18:00:00Z.")
+_expires_at = click.option(
+    "--expires-at",
+    callback=moment,
+    metavar="TIME",
+    help="When it ends by itself, as 2026-12-24T18:00:00Z; without a zone it is UTC.",
+)
 _expires = click.option(
     "--expires", "expires_in", callback=length, metavar="LENGTH", help="After how long it ends by itself: 90m, 2h, 3d."
 )

@@ -16,11 +16,11 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 def period(command: _Command) -> _Command:
     """Give a command ``--from`` and ``--to``: parameters ``since`` and ``until``, as the server takes them, or None."""
-    command = click.option("--to", "until", callback=_moment, metavar="TIME", help="Only before then.")(command)
+    command = click.option("--to", "until", callback=moment, metavar="TIME", help="Only before then.")(command)
     return click.option(
         "--from",
         "since",
-        callback=_moment,
+        callback=moment,
         metavar="TIME",
         help="Only from then on: 2026-12-01, or 2026-12-01T08:00:00Z.",
     )(command)
@@ -36,8 +36,8 @@ def length(_context: click.Context, _option: click.Parameter, text: str | None) 
     return int(match[1]) * _SECONDS[match[2]]
 
 
-def _moment(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
-    """With its offset from UTC; one without is UTC."""
+def moment(_context: click.Context, _option: click.Parameter, text: str | None) -> str | None:
+    """Callback of an option that takes a time: with its offset from UTC; one without is UTC."""
     if text is None:
         return None
     try:

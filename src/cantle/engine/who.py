@@ -6,6 +6,7 @@ from cantle.engine.access import project_filter
 from cantle.errors import BadRequest
 from cantle.model import uuids
 from cantle.model.identity import Identity
+from cantle.model.intent import canonical
 from cantle.model.lease import Stage
 from cantle.model.who import Answer, Holding
 from cantle.store import who as store
@@ -19,16 +20,16 @@ LONGEST = 255
 def find(db: Database, who: Identity, text: str) -> Answer:
     """Who has a card or unit, or what an instance, lease or workload has. Nothing is no error: nobody has it.
 
-    :param text: PCI address or name of a parent, uuid of a device, unit (mediated device), request, instance or lease, a workload as
-        it was given with the lease, or a guest that Cantle put it into (``lxc:c1``, ``c1``).
+    :param text: PCI address in any usual spelling, or name of a parent, uuid of a device, unit (mediated device), request, instance or
+        lease, a workload as it was given with the lease, or a guest that Cantle put it into (``lxc:c1``, ``c1``).
     :raises BadRequest: ``bad-argument``.
     """
     if not 1 <= len(text) <= LONGEST or "\0" in text:
         raise BadRequest("bad-argument", f"Ask for an address, a uuid or a workload of 1 to {LONGEST} characters.")
-    uuid, project = uuids.canonical(text) or "", project_filter(who)
+    asked, project = store.Asked(text, uuids.canonical(text) or "", canonical(text)), project_filter(who)
     with db.read() as connection:
-        now = store.holdings(connection, text, uuid, project)
-        past = store.past(connection, text, uuid, project)
+        now = store.holdings(connection, asked, project)
+        past = store.past(connection, asked, project)
     return Answer(tuple(_holding(row) for row in now), tuple(past))
 
 

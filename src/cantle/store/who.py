@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlalchemy import BindParameter, Connection, and_, bindparam, or_, select, union
 
@@ -19,6 +20,7 @@ PAST = 20
 
 _TEXT: BindParameter[str] = bindparam("text")
 _UUID: BindParameter[str] = bindparam("uuid")
+_ADDRESS: BindParameter[str] = bindparam("address")
 _IS_GUEST = and_(attachments.c.name == bindparam("guest"), attachments.c.kind.in_(bindparam("kinds", expanding=True)))
 
 #: Each by an index of its own.
@@ -26,10 +28,10 @@ _FOUND = union(
     select(claims.c.id)
     .join(deployables, deployables.c.id == claims.c.deployable_id)
     .join(devices, devices.c.id == deployables.c.device_id)
-    .where(or_(devices.c.address == _TEXT, devices.c.uuid == _UUID)),
+    .where(or_(devices.c.address == _ADDRESS, devices.c.uuid == _UUID)),
     select(claims.c.id)
     .join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
-    .where(or_(attach_handles.c.uuid == _UUID, attach_handles.c.key == _TEXT)),
+    .where(or_(attach_handles.c.uuid == _UUID, attach_handles.c.key == _ADDRESS)),
     select(claims.c.id)
     .join(arqs, arqs.c.id == claims.c.arq_id)
     .where(or_(arqs.c.uuid == _UUID, arqs.c.instance_uuid == _UUID)),
@@ -81,30 +83,38 @@ _FOUND_PAST = union(
         select(log.c.id).where(log.c[name] == _UUID)
         for name in ("unit_uuid", "lease_uuid", "arq_uuid", "instance_uuid")
     ),
-    select(log.c.id).where(log.c.device == _TEXT),
+    select(log.c.id).where(log.c.device == _ADDRESS),
     _OF_LEASES.where(leases.c.workload == _TEXT),
     _OF_LEASES.join(attachments, attachments.c.lease_id == leases.c.id).where(_IS_GUEST),
 )
 _PAST = select(log).where(log.c.id.in_(_FOUND_PAST), log.c.action.like("unit.%")).order_by(log.c.id.desc()).limit(PAST)
 
 
-def holdings(connection: Connection, text: str, uuid: str, project: str | None) -> Sequence[Record]:
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is asked for: as it was given; as a uuid in our spelling, "" for what is none; and as sysfs spells it if it is a PCI address."""
+
+    text: str
+    uuid: str
+    address: str
+
+    def values(self) -> dict[str, object]:
+        """The parameters of the statements. A guest is named with or without its kind (``lxc:c1``)."""
+        kind, _, guest = self.text.rpartition(":")
+        kinds = [kind] if kind else sorted(GuestKind)
+        return {"text": self.text, "uuid": self.uuid, "address": self.address, "guest": guest, "kinds": kinds}
+
+
+def holdings(connection: Connection, asked: Asked, project: str | None) -> Sequence[Record]:
     """Units that are lent or still being taken back, with everything they belong to.
 
-    :param text: an address, a workload, or a guest with or without its kind (``lxc:c1``); ``uuid``: the same as a uuid in our spelling, ""
-        for what is none.
     :param project: of this one only; None: of all.
     """
     query = _HOLDINGS if project is None else _HOLDINGS.where(claims.c.project_id == project)
-    return connection.execute(query, _values(text, uuid)).all()
+    return connection.execute(query, asked.values()).all()
 
 
-def past(connection: Connection, text: str, uuid: str, project: str | None) -> list[AuditRecord]:
+def past(connection: Connection, asked: Asked, project: str | None) -> list[AuditRecord]:
     """What was done to such units, the latest first. A workload's and a guest's for as long as their leases are kept."""
     query = _PAST if project is None else _PAST.where(log.c.owner_id == project)
-    return [record(row) for row in connection.execute(query, _values(text, uuid))]
-
-
-def _values(text: str, uuid: str) -> dict[str, object]:
-    kind, _, guest = text.rpartition(":")
-    return {"text": text, "uuid": uuid, "guest": guest, "kinds": [kind] if kind else sorted(GuestKind)}
+    return [record(row) for row in connection.execute(query, asked.values())]

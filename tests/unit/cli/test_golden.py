@@ -145,6 +145,7 @@ DAY = (
     "lease renew {lease} --expires-at 2999-01-01T00:00:00Z --on-expiry notify -o json",
     "lease renew {lease} --on-expiry stop-guest --never",
     "lease renew {lease} --expires soon",
+    "lease renew {lease} --expires-at tomorrow",
     "lease renew {lease}",
     "quota set 00000000-0000-0000-0000-000000000000 VGPU=1 PGPU=2",
     *every_way("quota show", "used"),

@@ -34,6 +34,8 @@ def test_who_answers_in_both_directions_with_few_statements(db: Database, host: 
     (device,) = list_devices(db, address="0000:af:00.0", hostname=host.name)
     questions = {
         "0000:af:00.0": 2,
+        "0000:AF:00.0": 2,
+        "af:00.0": 2,
         unit.uuid: 1,
         unit.uuid.upper(): 1,
         str(arq.instance_uuid): 1,
@@ -84,6 +86,7 @@ def test_what_was_done_is_found_by_everything_it_was_done_to_with_few_statements
         "lxc:c1": ["0000:af:00.0"],
         "libvirt:c1": [],
         "0000:af:00.0": ["0000:af:00.0"] * 2,
+        "AF:00.0": ["0000:af:00.0"] * 2,
         arq.uuid: ["0000:af:00.0"],
         str(arq.instance_uuid): ["0000:af:00.0"],
         "other": ["0000:3b:00.0"],
