@@ -177,6 +177,12 @@ def test_1_4_8_live_migratable(asked: str | None, tag: str | None, fits: bool) -
     assert Pools.of([dataclasses.replace(gpu(1), tags=tags)]).support([want(1, spec)]) is fits
 
 
+@pytest.mark.parametrize("tag", ["true", None])
+def test_1_4_8_specs_that_do_not_agree_on_live_migration_filter_nothing(tag: str | None) -> None:
+    there = Pools.of([dataclasses.replace(gpu(1), tags={} if tag is None else {"live_migratable": tag})])
+    assert there.support([want(1, {**GPU, "live_migratable": "true"}, GPU)])
+
+
 def test_1_4_consumption_is_cumulative_over_the_requests_of_a_guest() -> None:
     """Nova's bug 1986838."""
     made = Pools.of([gpu(1), gpu(2)])
