@@ -156,6 +156,9 @@ def test_1_4_7_what_placement_chose_is_followed() -> None:
     assert Pools.of(devices).consume([want(1, rps=("rp2",))]) == [["0000:02:00.0"]]
     assert not Pools.of(devices).support([want(1, rps=("rp3",))])
     assert not Pools.of(devices).support([want(2, rps=("rp1", "rp1"))])
+    vfs = [dataclasses.replace(one, rp_uuid="rp3") for one in nic(vfs=2)[1:]]
+    asked = want(3, GPU, VF, rps=("rp1", "rp1", "rp3"))
+    assert not Pools.of([devices[0], *vfs]).support([asked]), "enough in all, but not of each"
 
 
 @pytest.mark.parametrize(
