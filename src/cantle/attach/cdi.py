@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from cantle.errors import CantleError, Conflict
-from cantle.kernel import node, pci
+from cantle.errors import CantleError, Conflict, HostError
+from cantle.kernel import node, nvidia, pci
 from cantle.kernel.char_device import Node
 from cantle.kernel.root import Root
 from cantle.model import classify
@@ -61,7 +61,12 @@ def write(root: Root, lease: str, name: str, nodes: Iterable[Node]) -> None:
                 name=name,
                 lease=other,
             )
-    root.replace(path(lease), document(LEASE_KIND, {name: nodes}))
+    data = document(LEASE_KIND, {name: nodes})
+    try:
+        root.replace(path(lease), data)
+    except HostError as error:
+        mend = "Container engines look for a lease there: let root write there, and it is tried again"
+        raise HostError(error.code, f"{error.message}. {mend}", path=error.path, errno=error.errno) from error
 
 
 def remove(root: Root, lease: str) -> None:
@@ -78,13 +83,17 @@ def read(root: Root, lease: str) -> bytes | None:
 
 
 def cards(root: Root) -> tuple[dict[str, tuple[Node, ...]], list[Problem]]:
-    """The nodes of every card that has some, by address, and why another has none. One card hides no other."""
+    """The nodes of every card that has some, by address, and of each MIG slice (``0000:af:00.0:gi1:ci0``); and why another card has none.
+    One card hides no other."""
     functions, problems = pci.functions(root)
     found = {}
     for one in functions:
         if classify.is_card(one) and not classify.is_bmc_display(one):
             try:
                 found[str(one.address)] = node.of_card(root, one.address)
+                for gpu_instance, compute_instance in nvidia.mig_slices(root, one.address):
+                    its = node.of_slice(root, one.address, gpu_instance, compute_instance)
+                    found[f"{one.address}:gi{gpu_instance}:ci{compute_instance}"] = its
             except CantleError as error:
                 problems.append(Problem(str(one.address), error.code, error.message))
     return found, problems

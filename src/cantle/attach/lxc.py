@@ -220,7 +220,11 @@ def _edit(root: Root, name: str, before: str, after: str, undo: Undo) -> None:
     if before == after:
         return
     place = _config_path(name)
-    root.replace(place, _bytes(after))
+    try:
+        root.replace(place, _bytes(after))
+    except HostError as error:
+        mend = "A lease is two lines in it: let root write there (mount, chattr), and it is tried again"
+        raise HostError(error.code, f"{error.message}. {mend}", path=error.path, errno=error.errno) from error
     undo.push(f"write {root.host_path(place)} as it was", partial(root.replace, place, _bytes(before)))
 
 

@@ -104,6 +104,14 @@ def test_a_slice_that_is_gone_is_offered_no_more_and_cannot_be_entered(host: sim
     assert caught.value.code == "mig-slice-missing"
 
 
+def test_a_machines_slices_are_named_for_container_engines_too(host: simulate.SimulatedRoot) -> None:
+    found, problems = cdi.cards(host)
+    assert set(found) == {CUT, WHOLE, *(f"{CUT}:gi{number}:ci0" for number in (1, 5, 7, 8))}
+    assert found[f"{CUT}:gi5:ci0"] == node.of_slice(host, PciAddress.parse(CUT), 5, 0)
+    assert problems == []
+    assert json.loads(cdi.document(cdi.CARD_KIND, found))["cdiVersion"] == "0.5.0"
+
+
 def free(service: Service) -> int:
     return sum(one.free for one in list_capacity(service.db))
 
