@@ -128,7 +128,7 @@ def test_without_the_role_the_shape_stays_and_everything_else_goes_on(
         assert room(cloud) == 1, "the card in maintenance is reserved all the same"
         cloud.placement.faults.before = None
         cloud.placement.faults.at.clear()
-        service.roles = "admin,member,reader,service"
+        service.roles = "service"
         cloud.time_passes()
         cloud.keeper().round()
         assert cloud.states()[0].code is None
