@@ -186,6 +186,26 @@ def test_a_node_left_over_in_a_containers_files_is_not_what_it_opens(guest: Cont
     assert not left.exists()
 
 
+def test_nothing_is_left_in_the_files_of_a_container_that_is_stopped_when_its_lease_ends(
+    guest: Container, card: Card
+) -> None:
+    """Without a /dev of its own, liblxc makes a file for the node to be mounted upon, and leaves it."""
+    guest.stop()
+    left = guest.home / "rootfs" / card.node.path.lstrip("/")
+    os.mknod(left, stat.S_IFCHR | 0o666, os.stat("/dev/full").st_rdev)
+    with guest.config.open("a") as config:
+        config.write("\nlxc.autodev = 0\n")
+    lease = enter(guest, card.node)
+    guest.start()
+    assert guest.opens(card.node)
+    assert left.exists()
+    guest.stop()
+    leave(guest, lease)
+    assert not left.exists()
+    guest.start()
+    assert not guest.opens(card.node)
+
+
 def test_a_link_in_a_container_leads_nobody_out_of_it(
     stranger: Container, card: Card, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -7,6 +7,7 @@ start before its cards are there again. That file is also our book of what the c
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
@@ -21,6 +22,8 @@ from cantle.kernel.undo import Undo
 #: Where liblxc keeps containers (its default ``lxc.lxcpath``), and where our files are.
 CONTAINERS = "var/lib/lxc"
 BOOK = "run/cantle/lxc"
+
+_log = logging.getLogger(__name__)
 
 _MARK = "# cantle: lease "
 _RULE = re.compile(r"lxc\.cgroup2?\.devices\.allow = c ([0-9]+):([0-9]+) rw")
@@ -184,11 +187,16 @@ def check_there(root: Root, nodes: Iterable[Node]) -> None:
 
 
 def _sweep(root: Root, name: str, nodes: Iterable[Node]) -> None:
-    """Of a container that does not run and whose files are a directory: nothing is left where its nodes were, or will be."""
-    if root.exists(_config_path(name)):
-        named = [match[1] for line in _config(root, name).split("\n") if (match := _ROOTFS.fullmatch(line))]
-        for node in nodes:
+    """Of a container that does not run and whose files are a directory: nothing is left where its nodes were, or will be. What cannot be
+    swept opens nothing: there is no permission for it."""
+    if not root.exists(_config_path(name)):
+        return
+    named = [match[1] for line in _config(root, name).split("\n") if (match := _ROOTFS.fullmatch(line))]
+    for node in nodes:
+        try:
             rootfs.sweep(root, named[-1] if named else root.host_path(f"{CONTAINERS}/{name}/rootfs"), node.path)
+        except HostError as error:
+            _log.warning("lxc:%s keeps what is left of a device node: %s", name, error)
 
 
 def _give(root: Root, name: str, node: Node) -> None:

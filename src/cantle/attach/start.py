@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cantle.attach import incus
 from cantle.attach.domain import URI
 from cantle.attach.domains import domains
 from cantle.errors import BadRequest, HostError
@@ -17,9 +18,11 @@ _CALL = 300.0
 def start(root: Root, guest: Attachment) -> str | None:
     """Start it, for what that is worth: whether its system comes up is not waited for. What was done as a note; None when it runs already.
 
-    :raises HostError: ``libvirt-refused``, ``container-refused``, ``tool-not-run``: it does not run.
+    :raises HostError: ``libvirt-refused``, ``container-refused``, ``incus-refused``, ``incus-away``, ``tool-not-run``: it does not run.
     :raises BadRequest: ``guest-kind-unknown``: nobody could be started by that name.
     """
+    if guest.kind is GuestKind.INCUS:
+        return f"{guest} was started" if incus.start(root, guest.name) else None
     if _runs(root, guest):
         return None
     ran = _begin(root, guest)

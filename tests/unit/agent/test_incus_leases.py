@@ -58,3 +58,15 @@ def test_what_the_daemon_refuses_fails_the_lease_with_its_words(
         assert "Failed to start device" in str(lease.arqs[0].reason)
         until(lambda: service.free()[M40] == 1)
     assert daemon.instances["c1"] == before
+
+
+def test_a_stopped_container_is_started_with_its_lease(
+    service: Service, t4: simulate.SimulatedRoot, daemon: Daemon, tmp_path: Path
+) -> None:
+    daemon.instances["c1"].update(status="Stopped", status_code=102)
+    with running(service, t4, tmp_path / "agent"):
+        until(lambda: M40 in service.free())
+        guest = Attachment.parse("incus:c1")
+        made = create_lease(service.db, LOCAL_ADMIN, profile_name="card", attachment=guest, start=True)
+        assert service.settled(made.uuid).state is LeaseState.ACTIVE
+        assert daemon.instances["c1"]["status"] == "Running"
