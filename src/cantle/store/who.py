@@ -23,7 +23,7 @@ _UUID: BindParameter[str] = bindparam("uuid")
 _ADDRESS: BindParameter[str] = bindparam("address")
 _IS_GUEST = and_(attachments.c.name == bindparam("guest"), attachments.c.kind.in_(bindparam("kinds", expanding=True)))
 
-#: Each by an index of its own.
+#: Each by an index of its own, and joined: MariaDB would look up an ``IN`` of them for each row there is.
 _FOUND = union(
     select(claims.c.id)
     .join(deployables, deployables.c.id == claims.c.deployable_id)
@@ -39,7 +39,7 @@ _FOUND = union(
     .join(leases, leases.c.id == claims.c.lease_id)
     .where(or_(leases.c.uuid == _UUID, leases.c.workload == _TEXT)),
     select(claims.c.id).join(attachments, attachments.c.lease_id == claims.c.lease_id).where(_IS_GUEST),
-)
+).subquery("found")
 
 _HOLDINGS = (
     select(
@@ -65,7 +65,8 @@ _HOLDINGS = (
         attachments.c.name.label("guest_name"),
     )
     .select_from(
-        claims.join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
+        claims.join(_FOUND, _FOUND.c.id == claims.c.id)
+        .join(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
         .join(deployables, deployables.c.id == claims.c.deployable_id)
         .join(devices, devices.c.id == deployables.c.device_id)
         .join(hosts, hosts.c.id == claims.c.host_id)
@@ -73,7 +74,6 @@ _HOLDINGS = (
         .outerjoin(leases, leases.c.id == claims.c.lease_id)
         .outerjoin(attachments, attachments.c.lease_id == claims.c.lease_id)
     )
-    .where(claims.c.id.in_(_FOUND))
     .order_by(hosts.c.hostname, devices.c.address, claims.c.id)
 )
 _OF_LEASES = select(log.c.id).join(leases, leases.c.uuid == log.c.lease_uuid)
@@ -86,8 +86,14 @@ _FOUND_PAST = union(
     select(log.c.id).where(log.c.device == _ADDRESS),
     _OF_LEASES.where(leases.c.workload == _TEXT),
     _OF_LEASES.join(attachments, attachments.c.lease_id == leases.c.id).where(_IS_GUEST),
+).subquery("found")
+_PAST = (
+    select(log)
+    .join(_FOUND_PAST, _FOUND_PAST.c.id == log.c.id)
+    .where(log.c.action.like("unit.%"))
+    .order_by(log.c.id.desc())
+    .limit(PAST)
 )
-_PAST = select(log).where(log.c.id.in_(_FOUND_PAST), log.c.action.like("unit.%")).order_by(log.c.id.desc()).limit(PAST)
 
 
 @dataclass(frozen=True, slots=True)
