@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from tests.real import cyborg_schema, libvirt, lxc, mariadb, packages, podman
+from tests.real import cyborg_schema, libvirt, lxc, mariadb, mdevctl, packages, podman
 from tests.real.places import CHECKOUT, HERE, OLDER, PYTHON, STACK, VENV
 
 #: What the tests ask for; everything that comes along is pinned in ``constraints.txt``.
@@ -58,6 +58,7 @@ def main() -> None:
     lxc.install()
     libvirt.install()
     podman.install()
+    mdevctl.install()
     cyborg_schema.install()
     if not shutil.which("nginx", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin"):
         packages.install("nginx-light")
