@@ -61,6 +61,16 @@ class Servers:
         made: str = self.openstack.json("demo", *self._compute("server", "create"), *words)["id"]
         return made
 
+    def create_many(self, name: str, flavor: str, count: int) -> list[str]:
+        """Ask for so many servers in one call; their uuids."""
+        body = {"name": name, "imageRef": self.image, "flavorRef": self._flavor(flavor), "networks": "none"}
+        many = {"min_count": count, "max_count": count, "return_reservation_id": True}
+        answer = self.api("demo", "compute").post("/servers", json={"server": {**body, **many}})
+        assert answer.status_code == 202, answer.text
+        query = {"reservation_id": answer.json()["reservation_id"]}
+        listed = self.api("demo", "compute").get("/servers", params=query)
+        return [one["id"] for one in listed.json()["servers"]]
+
     def boot(self, name: str, flavor: str) -> str:
         """A server that has to become ACTIVE."""
         uuid = self.create(name, flavor)
@@ -110,6 +120,16 @@ class Servers:
         """Delete a server, until Nova does not know it any more."""
         self.openstack.text("demo", *self._compute("server", "delete"), uuid)
         self._gone(uuid)
+
+    def serve(self, model: str, *, usable: bool) -> None:
+        """Take all cards of a model out of service, or put them back."""
+        admin = self.api("admin", "accelerator")
+        cards = [one for one in admin.get("/devices").json()["devices"] if model in one["model"]]
+        assert cards, model
+        for card in cards:
+            path = f"/devices/{card['uuid']}/{'enable' if usable else 'disable'}"
+            answer = admin.post(path, microversion="2.3")
+            assert answer.status_code == 204, answer.text
 
     def delete_all(self) -> None:
         """Whatever there is."""
@@ -204,6 +224,10 @@ class Servers:
             default_microversion=versions.get(service),
             raise_exc=False,
         )
+
+    def _flavor(self, name: str) -> str:
+        flavors = self.api("demo", "compute").get("/flavors").json()["flavors"]
+        return str(next(one["id"] for one in flavors if one["name"] == name))
 
     def _driver_of_m40(self, host: str) -> str:
         return self.stack.cantle.driver(host, M40)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.openstack.servers import M40, T4, Servers
+from tests.openstack.stack import HOSTS
 
 
 def test_a_server_gets_its_slice_and_gives_it_back(servers: Servers) -> None:
@@ -16,6 +17,17 @@ def test_a_server_gets_its_slice_and_gives_it_back(servers: Servers) -> None:
     assert [(row["uuid"], row["state"]) for row in listed] == [(arq["uuid"], "Bound")]
     servers.delete(uuid)
     servers.assert_nothing_is_left()
+
+
+def test_a_burst_of_servers_gets_a_slice_each(servers: Servers) -> None:
+    uuids = servers.create_many("burst", "slice", 8)
+    assert len(uuids) == 8
+    for uuid in uuids:
+        servers.wait_for(uuid, "ACTIVE")
+    arqs = [arq for uuid in uuids for arq in servers.arqs(uuid)]
+    assert [arq["state"] for arq in arqs] == ["Bound"] * 8
+    made = set().union(*map(servers.stack.cantle.mediated_devices, HOSTS))
+    assert made == {arq["attach_handle_uuid"] for arq in arqs}
 
 
 def test_a_server_gets_a_whole_card_and_gives_it_back(servers: Servers) -> None:

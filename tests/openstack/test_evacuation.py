@@ -1,4 +1,4 @@
-"""A host that is down with a server on it: Nova builds the server on another one, and the first comes back."""
+"""A host that is down with a server on it: Nova builds the server on another one, or deletes it; and the host comes back."""
 
 from __future__ import annotations
 
@@ -56,3 +56,21 @@ def test_an_evacuated_server_gets_a_slice_of_the_other_host_and_the_first_is_fre
     wait_until("it can be lent again", lambda: servers.unavailable(lost, "VGPU") == 0)
     wait_until("Nova has let go of it", lambda: servers.allocation(uuid) == {f"{other}_{T4}": {"VGPU": 1}})
     assert [arq["uuid"] for arq in servers.arqs(uuid)] == [after["uuid"]]
+
+
+def test_a_server_that_is_deleted_while_its_host_is_down_is_gone_at_once_and_its_slice_free_when_the_host_is_back(
+    servers_whose_hosts_come_back: Servers,
+) -> None:
+    servers = servers_whose_hosts_come_back
+    uuid = servers.boot("orphan", "slice")
+    (arq,) = servers.arqs(uuid)
+    lost = arq["hostname"]
+    go_down(servers, lost)
+    servers.delete(uuid)
+    assert servers.arqs(uuid) == []
+    assert servers.allocation(uuid) == {}
+    assert servers.stack.cantle.mediated_devices(lost) == {arq["attach_handle_uuid"]}
+    assert servers.unavailable(lost, "VGPU") == 1
+    come_back(servers, lost)
+    wait_until("the host has taken the slice back", lambda: not servers.stack.cantle.mediated_devices(lost))
+    wait_until("it can be lent again", lambda: servers.unavailable(lost, "VGPU") == 0)

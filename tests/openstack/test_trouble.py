@@ -103,6 +103,26 @@ def test_an_event_of_a_keeper_that_was_killed_is_delivered_by_the_next_one(
     assert held_up.event_received(arq)
 
 
+@pytest.fixture
+def out_of_service(servers: Servers) -> Iterator[Servers]:
+    """All M40s are out of service, and Placement has not heard of it: no keeper runs. It is undone after the test."""
+    servers.stack.cantle.kill("keeper")
+    servers.serve("M40", usable=False)
+    yield servers
+    servers.serve("M40", usable=True)
+    servers.stack.cantle.start("keeper")
+
+
+def test_a_bind_that_is_refused_fails_the_boot_at_once_and_leaves_nothing(out_of_service: Servers) -> None:
+    """Placement is behind for a moment: what it offers was taken out of service."""
+    uuid = out_of_service.create("refused", "whole")
+    failed = out_of_service.wait_for(uuid, "ERROR", seconds=60)
+    assert "Failed to bind accelerator requests" in failed["fault"]["message"]
+    assert out_of_service.arqs(uuid) == []
+    out_of_service.delete(uuid)
+    assert out_of_service.allocation(uuid) == {}
+
+
 def test_a_login_that_is_no_administrator_is_told_that_nova_hides_the_servers_from_it(servers: Servers) -> None:
     """Nova's policy lets the role ``service`` send events; what it then looks for is limited to the sender's own project."""
     uuid = servers.boot("hidden", "slice")
