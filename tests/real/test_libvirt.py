@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 import uuid
 from collections.abc import Iterator
@@ -16,10 +17,11 @@ from tests.real.processes import Service
 from cantle.attach import domain
 from cantle.attach.domain_events import DomainEvents
 from cantle.attach.domains import domains
-from cantle.attach.libvirt import hostdev_xml
+from cantle.attach.libvirt import Screen, hole_xml, hostdev_xml, node_xml, unit_xml
 from cantle.errors import HostError, NotFound
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Undo
+from cantle.model.pci import PciAddress
 
 MACHINE = Root("/")
 CARD = "0001:d6:1f.7"
@@ -104,6 +106,42 @@ def test_every_shape_that_we_write_is_what_libvirts_schema_takes(
         file.write_text(xml)
         virsh("attach-device", guest.name, str(file), "--config")
     assert guest.is_valid(tmp_path)
+
+
+PLACE = {"domain": "1", "bus": "d6", "device": "1f", "function": "7"}
+CARDS = [PciAddress.parse(f"0001:d6:00.{number}") for number in range(3)]
+SHAPES = {
+    "function": hostdev_xml("PCI", PLACE, ""),
+    "managed": hostdev_xml("PCI", PLACE, "", prepared=False),
+    "slice": hostdev_xml("MDEV", {}, SLICE),
+    "display": hostdev_xml("MDEV", {}, SLICE, screen=Screen()),
+    "ramfb": hostdev_xml("MDEV", {}, SLICE, screen=Screen(ramfb=True)),
+    "functions": unit_xml(CARDS, PciAddress.parse("0a:00.0")),
+    "room": str(hole_xml([64 << 30])),
+    "node": node_xml("/dev/nvidia0"),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_libvirts_own_schema_takes_what_is_written(tmp_path: Path, shape: str) -> None:
+    assert validated(tmp_path, SHAPES[shape], container=shape == "node") == ""
+
+
+def test_libvirts_own_schema_refuses_what_is_wrong(tmp_path: Path) -> None:
+    wrong = SHAPES["display"].replace('display="on"', 'display="maybe"')
+    assert "fails to validate" in validated(tmp_path, wrong)
+
+
+def validated(directory: Path, xml: str, *, container: bool = False) -> str:
+    """What virt-xml-validate has to say against a domain with it; a fragment has no schema."""
+    system = "<os><type>exe</type><init>/init</init></os>" if container else "<os><type machine='q35'>hvm</type></os>"
+    kind = "lxc" if container else "kvm"
+    file = directory / "domain.xml"
+    file.write_text(
+        f"<domain type='{kind}'><name>n</name><memory>65536</memory>{system}<devices>{xml}</devices></domain>"
+    )
+    done = subprocess.run(["virt-xml-validate", str(file), "domain"], capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
 def test_a_running_domain_that_cannot_take_it_has_it_neither_now_nor_at_its_next_start(guest: Domain) -> None:

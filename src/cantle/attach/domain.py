@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from cantle.attach.domains import Domain, domains
-from cantle.attach.libvirt import hostdev_xml
+from cantle.attach.libvirt import hostdev_xml, parts
 from cantle.errors import Conflict, HostError, NotFound
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Undo
@@ -173,11 +173,4 @@ def _call(root: Root, command: str, state: Domain, unit: str) -> None:
 def _xml(unit: str) -> str:
     if not is_pci(unit):
         return hostdev_xml(AttachType.MDEV, {}, unit)
-    address = PciAddress.parse(unit)
-    parts = {
-        "domain": f"{address.domain:x}",
-        "bus": f"{address.bus:x}",
-        "device": f"{address.slot:x}",
-        "function": f"{address.function:x}",
-    }
-    return hostdev_xml(AttachType.PCI, parts, "")
+    return hostdev_xml(AttachType.PCI, parts(PciAddress.parse(unit)), "")

@@ -9,6 +9,7 @@ import click
 
 from cantle import errors
 from cantle.cli.client import Client, connect, segment
+from cantle.cli.lease_xml import xml
 from cantle.cli.output import list_options, output_options, print_record, print_rows
 from cantle.cli.period import length, moment
 from cantle.cli.wait import wait_for
@@ -256,30 +257,7 @@ def move(*, uuid: str, host: str, stopped: bool, wait: bool, timeout: float, fmt
     _print(moved, fmt, chosen)
 
 
-@lease.command("xml")
-@click.argument("uuid")
-def xml(uuid: str) -> None:
-    """Print the libvirt XML that attaches an active lease to a guest, one <hostdev> for each accelerator.
-
-    \b
-    Examples:
-      cantle lease xml 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
-    """
-    from cantle.attach.libvirt import hostdev_xml  # noqa: PLC0415 - only this command needs it
-
-    found = connect().get(f"/v1/leases/{segment(uuid)}")
-    if found["state"] != "active":
-        raise errors.Conflict(
-            "lease-not-active", f"Lease {uuid} is {found['state']}: only an active one has something to attach."
-        )
-    if (found.get("attach") or "libvirt:").partition(":")[0] != "libvirt":
-        raise errors.Conflict(
-            "lease-in-container", f"Lease {uuid} goes into {found['attach']} by itself: no virtual machine can have it."
-        )
-    for arq in found["arqs"]:
-        click.echo(
-            hostdev_xml(arq["attach_handle_type"], arq["attach_handle_info"], arq["attach_handle_uuid"]).rstrip("\n")
-        )
+lease.add_command(xml)
 
 
 def _until(client: Client, uuid: str, states: Sequence[str], timeout: float, become: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("token", "token", "Who may call, where there is no Keystone."),
     ("placement", "placement", "What OpenStack Placement has of our devices."),
     ("cdi", "cdi", "Name this machine's cards for container engines."),
+    ("libvirt", "libvirt", "Write this machine's cards for domains of libvirt."),
     ("completion", "completion", "Print a shell's script that completes this command."),
     ("explain-error", "explain_error", "What an error code means and what to do about it."),
 )

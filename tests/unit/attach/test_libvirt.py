@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cantle.attach.libvirt import hostdev_xml
+from cantle.attach.libvirt import Screen, hole_xml, hostdev_xml, node_xml, unit_xml
 from cantle.errors import BadRequest
+from cantle.model.pci import PciAddress
 
 UUID = "11111111-2222-4333-8444-555555555555"
 T4 = {"domain": "0000", "bus": "af", "device": "00", "function": "0"}
@@ -94,3 +95,54 @@ def test_whatever_comes_in_either_well_formed_xml_comes_out_or_a_refusal(
     hostdev = ElementTree.fromstring(xml)  # noqa: S314 - our own
     assert (hostdev.tag, hostdev.get("mode")) == ("hostdev", "subsystem")
     assert len(hostdev.findall("source/address")) == 1
+
+
+def test_a_vgpu_may_draw_for_the_guests_console_and_a_card_may_not() -> None:
+    assert 'model="vfio-pci" display="on" ramfb="off">' in hostdev_xml("MDEV", {}, UUID, screen=Screen())
+    assert 'display="on" ramfb="on">' in hostdev_xml("MDEV", {}, UUID, screen=Screen(ramfb=True))
+    with pytest.raises(BadRequest, match="for vGPUs alone") as caught:
+        hostdev_xml("PCI", T4, UUID, screen=Screen())
+    assert caught.value.code == "no-screen"
+
+
+def test_a_card_s_functions_share_a_slot_of_the_guest_as_they_do_on_the_host() -> None:
+    functions = [PciAddress.parse(f"0001:d6:00.{number}") for number in (0, 1, 3)]
+    written = ElementTree.fromstring(f"<all>{unit_xml(functions, PciAddress.parse('0a:00.0'))}</all>")  # noqa: S314 - our own
+    sources = [one.attrib for one in written.iterfind("hostdev/source/address")]
+    assert [(one["domain"], one["bus"], one["function"]) for one in sources] == [
+        ("0x0001", "0xd6", "0x0"),
+        ("0x0001", "0xd6", "0x1"),
+        ("0x0001", "0xd6", "0x3"),
+    ]
+    places = [one.attrib for one in written.iterfind("hostdev/address")]
+    assert [(one["bus"], one["slot"], one["function"]) for one in places] == [
+        ("0x0a", "0x00", "0x0"),
+        ("0x0a", "0x00", "0x1"),
+        ("0x0a", "0x00", "0x3"),
+    ]
+    assert [one.get("multifunction") for one in places] == ["on", None, None]
+
+
+def test_a_card_of_one_function_needs_no_more_than_its_slot() -> None:
+    assert "multifunction" not in unit_xml([PciAddress.parse("0000:af:00.0")], PciAddress.parse("0a:00.0"))
+
+
+def test_a_container_of_libvirts_is_given_a_node() -> None:
+    assert node_xml("/dev/nvidia0") == (
+        '<hostdev mode="capabilities" type="misc">\n  <source>\n    <char>/dev/nvidia0</char>\n  </source>\n</hostdev>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("gib", "hole"),
+    [([], None), ([16], None), ([16, 16], 64), ([64], 128), ([128], 256), ([80, 80, 80, 80], 1024)],
+)
+def test_cards_that_are_larger_than_the_room_above_4_gib_get_twice_of_what_they_ask(
+    gib: list[int], hole: int | None
+) -> None:
+    xml = hole_xml(size << 30 for size in gib)
+    if hole is None:
+        assert xml is None
+    else:
+        assert xml is not None
+        assert f'<pcihole64 unit="KiB">{hole << 20}</pcihole64>' in xml

@@ -21,7 +21,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-?[0-9a-f]{4}){3}-?[0-9a-f]{12}")
 CARD = "gpu1/0000:af:00.0"
 
 #: They run for ever, or change this machine: their own tests start them.
-OF_THIS_MACHINE = {"serve", "agent join", "agent restore", "agent run", "cdi generate"} | {
+OF_THIS_MACHINE = {"serve", "agent join", "agent restore", "agent run", "cdi generate", "libvirt xml"} | {
     f"agent hooks {verb}" for verb in ("install", "remove", "show")
 }
 

@@ -58,3 +58,20 @@ def test_what_is_no_guest_is_refused(server: Serving) -> None:
     done = server.cantle("lease", "create", "card", "--attach", "docker:c1")
     assert done.code == 2
     assert "bad-attachment" in done.err
+
+
+def test_a_lease_that_nobody_attached_is_written_for_libvirt_whole_or_a_unit_of_it(server: Serving) -> None:
+    lease = server.json("lease", "create", "card", "--count", "2", "--wait")
+    whole = server.cantle("lease", "xml", lease["uuid"])
+    assert (whole.code, whole.out.count("<hostdev")) == (0, 2)
+    unit = lease["arqs"][1]
+    one = server.cantle("lease", "xml", unit["attach_handle_uuid"])
+    assert (one.code, one.out.count("<hostdev")) == (0, 1)
+    assert f'bus="0x{unit["attach_handle_info"]["bus"]}"' in one.out
+    assert one.out in whole.out
+    for words, code in (
+        (["00000000-0000-4000-8000-000000000000"], "lease-not-found"),
+        (["--display", lease["uuid"]], "no-screen"),
+        (["--ramfb", lease["uuid"]], "--ramfb goes with --display"),
+    ):
+        assert code in server.cantle("lease", "xml", *words).err
