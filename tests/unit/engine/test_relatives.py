@@ -85,6 +85,7 @@ def test_s4_7_a_card_is_free_only_when_all_its_virtual_functions_are(db: Databas
     leases = [create_lease(db, ALICE, profile_name="pgpu") for _ in VFS]
     host.obey()
     host.report(whole(address=CARD))
+    assert [problem.code for problem in list_hosts(db)[0].problems] == ["pci-relative-lent"]
     for lease in leases:
         assert free(db) == 0
         release_lease(db, ALICE, lease.uuid)
