@@ -6,7 +6,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tests.openstack.servers import Servers
+from tests.openstack.servers import M40, Servers
 from tests.openstack.stack import HOSTS
 
 #: openstacksdk warns in its own code about what it will drop.
@@ -21,7 +21,11 @@ def test_nova_finds_no_host_when_all_cards_are_lent_and_explain_says_why(servers
     said = servers.stack.cantle.beside_the_keeper("explain", "--profile", "whole-m40", "--placement", "-o", "json")
     assert said.status == 0, said.out + said.err
     explained = json.loads(said.out)
-    assert not explained["fits"]
+    assert (explained["fits"], explained["hosts"]) == (False, len(HOSTS))
+    (group,) = explained["groups"]
+    lent, *_others = group["reasons"]
+    assert (lent["code"], lent["hosts"]) == ("too-few-left", len(HOSTS))
+    assert lent["examples"] == [f"{host}_{M40}" for host in HOSTS]
 
 
 def test_of_two_servers_at_once_for_the_last_card_one_gets_it_and_the_other_fails_cleanly(servers: Servers) -> None:
