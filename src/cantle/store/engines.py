@@ -11,7 +11,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError, DBAPIError
 
 from cantle.errors import BadConfig
-from cantle.store.pool import check_kept
+from cantle.store.pool import keep
 
 #: The driver used for each kind, whatever the URL says before the colon.
 _DRIVERS = {
@@ -24,8 +24,7 @@ _DRIVERS = {
 #: Connections kept open, for reading and for writing each: as many as `cantle serve` serves requests at once. With fewer, a busy server
 #: opens and closes one for every other request, which costs PostgreSQL a process each time. The one used last is taken first: its caches
 #: are warm. On a server 8 more of each are kept once they were needed: 40 of one process at most, and whoever finds none waits his turn.
-#: `cantle.store.database` ends every transaction before it gives a connection back, so the pool sends no ROLLBACK after it.
-_KEPT: dict[str, Any] = {"pool_size": 12, "pool_use_lifo": True, "pool_reset_on_return": None}
+_KEPT: dict[str, Any] = {"pool_size": 12, "pool_use_lifo": True}
 
 #: How long SQLite waits for another process that holds the file; in our own process a lock queues the writers.
 _BUSY_MS = 5000
@@ -99,12 +98,12 @@ def _engine(url: URL, **options: Any) -> Engine:
             f"{shown(url)} needs the Python module {error.name}, which is not installed. "
             f"Install Cantle with its extra: pip install 'cantle[{extra}]'.",
         ) from None
-    check_kept(engine)
+    keep(engine)
     return engine
 
 
 def _arguments(url: URL) -> dict[str, Any]:
-    common: dict[str, Any] = {**_KEPT, "pool_size": 20, "max_overflow": 0}
+    common: dict[str, Any] = {**_KEPT, "pool_size": 20, "max_overflow": 0, "pool_reset_on_return": None}
     if url.get_backend_name() == "postgresql":
         return {**common, "connect_args": {"connect_timeout": 10, "application_name": "cantle"}}
     return {**common, "connect_args": {"connect_timeout": 10, "charset": "utf8mb4"}, "pool_recycle": 3000}

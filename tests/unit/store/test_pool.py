@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 
 import pytest
-from sqlalchemy import Connection, bindparam, create_engine, insert, select, text, update
+from sqlalchemy import Connection, bindparam, create_engine, event, insert, select, text, update
 from tests.databases import server_url
 
 from cantle.errors import Unavailable
@@ -65,8 +65,7 @@ def test_after_a_restart_of_the_database_nobody_gets_a_dead_connection(
     assert end_all_others(host.dialect) >= 2
     assert generation(host) == 2
     host.run(lambda connection: RAISE.change(connection, {}))
-    with host.read() as connection:
-        assert connection.execute(select(hosts.c.generation)).scalar_one() == 3
+    assert _read(host) == 3
 
 
 def test_a_query_that_is_a_transaction_by_itself_begins_none_and_sees_what_was_committed_before_it(
@@ -103,3 +102,30 @@ def test_a_connection_comes_back_without_the_transaction_that_failed(host: Datab
     assert generation(host) == 1
     host.run(lambda connection: RAISE.change(connection, {}))
     assert generation(host) == 2
+
+
+def test_a_transaction_whose_commit_failed_is_not_left_open_for_the_next(host: Database) -> None:
+    """Every transaction after it failed, on a disk that was full for a moment: found by the crash matrix."""
+
+    def fail(_connection: Connection) -> None:
+        raise Unavailable("database-full", "No room.")
+
+    for engine in (host._reader, host._writer):
+        event.listen(engine, "commit", fail)
+    for _ in range(3):
+        with pytest.raises(Unavailable):
+            host.run(lambda connection: RAISE.change(connection, {}))
+        with pytest.raises(Unavailable):
+            _read(host)
+    for engine in (host._reader, host._writer):
+        event.remove(engine, "commit", fail)
+    assert generation(host) == 1
+    host.run(lambda connection: RAISE.change(connection, {}))
+    assert _read(host) == 2
+
+
+def _read(db: Database) -> int:
+    """The generation, in a transaction."""
+    with db.read() as connection:
+        found: int = connection.execute(select(hosts.c.generation)).scalar_one()
+    return found
