@@ -23,12 +23,14 @@ TOKENS: dict[str, tuple[list[str], int, str]] = {
 
 
 class KeystoneStandIn:
-    """A WSGI application. ``validations`` counts the tokens it was asked about; ``failing`` makes it answer 500."""
+    """A WSGI application. ``validations`` counts the tokens it was asked about; ``failing`` makes it answer 500; whoever logs in is given
+    the token ``login``."""
 
     def __init__(self) -> None:
         self.url = ""
         self.validations = 0
         self.failing = False
+        self.login = "service"
         self.revoked: set[str] = set()
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
@@ -39,7 +41,7 @@ class KeystoneStandIn:
         if path.rstrip("/") in ("", "/v3"):
             return _answer(start_response, "200 OK", self._versions(single=path.startswith("/v3")))
         if path == "/v3/auth/tokens" and method == "POST":
-            return _answer(start_response, "201 Created", self._token("service"), token="our-own")
+            return _answer(start_response, "201 Created", self._token(self.login), token="our-own")
         if path == "/v3/auth/tokens" and method == "GET":
             return self._validate(environ, start_response)
         return _answer(start_response, "404 Not Found", {})

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from tests.databases import sqlite_url
 from tests.postgres import Postgres
+from tests.unit.api.keystone_stand_in import KeystoneStandIn
+from tests.unit.api.served import http_server
 from tests.unit.cli.serving import PATIENCE, Done, clean, serving
 from tests.unit.engine.cloud import NOVA_FOR_ALICE, Host, bound, make_profile, t4
 from tests.unit.keeper.conftest import told, until
@@ -101,6 +103,24 @@ def test_openstack_without_a_way_to_tell_nova_is_a_warning(tmp_path: Path) -> No
     done = run("status", tmp_path, "upgrade", "check", text="[api]\nauth = keystone\n")
     assert done.code == 1
     assert checks(done)["Events to Nova"] == "Warning"
+
+
+@pytest.mark.parametrize(
+    ("login", "result", "says"),
+    [("admin", "Success", ""), ("service", "Warning", "role add"), ("none", "Warning", "cannot log in")],
+)
+def test_a_login_with_which_nova_knows_no_server_is_a_warning(
+    tmp_path: Path, login: str, result: str, says: str
+) -> None:
+    run("manage", tmp_path, "db", "sync")
+    keystone = KeystoneStandIn()
+    with http_server(keystone) as url:
+        keystone.url, keystone.login, keystone.failing = url, login, login == "none"
+        who = "username = u\npassword = p\nuser_domain_id = default\nproject_name = p\nproject_domain_id = default\n"
+        text = f"[nova]\nauth_type = password\nauth_url = {url}/v3\n{who}"
+        done = run("status", tmp_path, "upgrade", "check", text=text)
+    assert checks(done)["Events to Nova"] == result, done
+    assert says in done.out
 
 
 @pytest.mark.parametrize(
