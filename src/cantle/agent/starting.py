@@ -20,8 +20,8 @@ from cantle.model.attachment import GuestKind
 from cantle.wire.hook import LENT, Answer, Event, Lent, Question, UnitAnswer
 from cantle.wire.work import HandleResult, Outcome, WantedHandle, Work
 
-#: Seconds for a container to run after its hook, and between two looks whether it does.
-_RUNS_WITHIN = 60.0
+#: Seconds for a container to run, or to be gone, after its hook; and between two looks whether it is so.
+_WITHIN = 60.0
 _MOMENT = 0.5
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Starting:
         :raises Unavailable: ``agent-busy``: it works on something else for as long as the asker waits.
         """
         if question.event is Event.ENDED:
-            self._look_again()
+            self._in_a_thread(self._see_end, question)
             return Answer()
         deadline = time.monotonic() + question.seconds
         with self._upkeep.alone(question.seconds) as free:
@@ -60,7 +60,7 @@ class Starting:
             if starts and question.kind == GuestKind.LXC:
                 done = self._refreshed(question, done)
         if starts and done:
-            self._after(question, deadline)
+            self._in_a_thread(self._see_start, question, deadline)
         return Answer(tuple(_told(handle, result) for handle, result in done))
 
     def note(self, work: Work | None) -> None:
@@ -96,33 +96,45 @@ class Starting:
         units = [entering.unit(handle) for handle in ready]
         return entry.nodes(self._root, units[0], units[1:])
 
-    def _after(self, question: Question, deadline: float) -> None:
-        """Look at the guest when it runs: not before, as its manager answers nobody while it starts."""
-        seen_to = threading.Thread(
-            target=self._see_to, args=(question, deadline), name="guest that starts", daemon=True
-        )
-        seen_to.start()
+    def _in_a_thread(self, target: Callable[..., None], *args: object) -> None:
+        threading.Thread(target=target, args=args, name="guest that starts or ends", daemon=True).start()
 
-    def _see_to(self, question: Question, deadline: float) -> None:
+    def _see_start(self, question: Question, deadline: float) -> None:
+        """Look at the guest when it runs: not before, as its manager answers nobody while it starts."""
         if question.kind == GuestKind.LXC and self._root.is_machine:
-            self._correct(question, time.monotonic() + _RUNS_WITHIN)
+            self._correct(question)
         else:
             self._ended.wait(max(0.0, deadline - time.monotonic()))
+        self._look()
+
+    def _see_end(self, question: Question) -> None:
+        """Look at the guest when it is gone: its manager answers nobody while its hook runs."""
+        if question.kind == GuestKind.LXC and self._root.is_machine:
+            self._ended.wait(_MOMENT)
+            self._await(question.name, lambda pid: pid is None)
+        self._look()
+
+    def _look(self) -> None:
         if not self._ended.is_set():
             self._look_again()
 
-    def _correct(self, question: Question, deadline: float) -> None:
-        """liblxc read the numbers before its hook asked: if they have changed since, the container is permitted others' devices."""
+    def _await(self, name: str, condition: Callable[[int | None], bool]) -> bool:
+        """Wait until a container's init is as it shall be; False where that is not seen."""
+        deadline = time.monotonic() + _WITHIN
         while not self._ended.is_set() and time.monotonic() < deadline:
             try:
-                if container.init_pid(self._root, question.name) is not None:
-                    break
+                if condition(container.init_pid(self._root, name)):
+                    return True
             except CantleError as error:
-                _log.info("lxc:%s does not run yet: %s", question.name, error)
+                _log.info("lxc:%s does not say whether it runs: %s", name, error)
             self._ended.wait(_MOMENT)
-        else:
+        return False
+
+    def _correct(self, question: Question) -> None:
+        """liblxc read the numbers before its hook asked: if they have changed since, the container is permitted others' devices."""
+        if not self._await(question.name, lambda pid: pid is not None):
             return
-        with self._upkeep.alone(_RUNS_WITHIN) as free:
+        with self._upkeep.alone(_WITHIN) as free:
             wanted = [one for one in self._upkeep.wanted if _into(one, question)]
             if not free or not wanted:
                 return

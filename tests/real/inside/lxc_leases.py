@@ -57,9 +57,9 @@ class Host:
         done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=60)
         return [row["device_address"] for row in json.loads(done.stdout)] if done.returncode == 0 else []
 
-    def lend(self, guest: Container) -> str:
+    def lend(self, guest: Container, *words: str) -> str:
         """The uuid of a lease of a card into a container."""
-        made = self.run("lease", "create", "card", "--attach", f"lxc:{guest.name}", "--wait", "-o", "json")
+        made = self.run("lease", "create", "card", "--attach", f"lxc:{guest.name}", *words, "--wait", "-o", "json")
         return str(json.loads(made)["uuid"])
 
     def lease(self, uuid: str) -> dict[str, Any]:
@@ -217,6 +217,19 @@ def test_a_lease_says_that_its_container_has_stopped_and_that_it_runs_again(
     guest.start()
     wait_until("it is not said any more", lambda: reason() is None)
     assert host.lease(lease)["state"] == "active"
+    host.release(lease)
+
+
+def test_a_stopped_container_is_started_with_its_lease_and_its_hook_is_answered(
+    host: Host, cards: list[Card], guests: list[Container]
+) -> None:
+    """Whoever starts it is the agent itself, which must not wait for its own hook."""
+    guest = guests[1]
+    guest.stop()
+    said = host.service.log_size()
+    lease = host.lend(guest, "--start")
+    assert guest.opens(node_of(host, cards, lease).node)
+    assert "starts without Cantle's agent" not in host.service.log_tail(1000, since=said)
     host.release(lease)
 
 
