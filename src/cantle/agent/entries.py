@@ -58,8 +58,8 @@ class Entries:
         self._root = root
         self._changed = threading.Condition()
         self._done: dict[tuple[str, str], Done] = {}
-        #: Guests that have a worker; and those of them that nobody waits for any more.
-        self._busy: set[str] = set()
+        #: Guests that have a worker, with the units it is to see to; and those of them that nobody waits for any more.
+        self._busy: dict[str, frozenset[str]] = {}
         self._left: set[str] = set()
 
     def run(self, jobs: Iterable[Job], *, patient: bool = False) -> dict[str, Done]:
@@ -83,10 +83,15 @@ class Entries:
             elif self._begin(guest, its):
                 fresh.add(guest)
         with self._changed:
-            self._changed.wait_for(lambda: not fresh & self._busy, None if patient else _MOMENT)
-            self._left |= begun.keys() & self._busy
+            self._changed.wait_for(lambda: not fresh & self._busy.keys(), None if patient else _MOMENT)
+            self._left |= begun.keys() & self._busy.keys()
             ended = [job for guest in fresh for job in begun[guest] if job.key in self._done]
             return found | {job.uuid: self._done.pop(job.key) for job in ended}
+
+    def under_way(self) -> frozenset[str]:
+        """Units on their way now: a guest may have them already, though nobody knows it yet."""
+        with self._changed:
+            return frozenset().union(*self._busy.values())
 
     def keep(self, uuids: Collection[str]) -> None:
         """Forget what came of other units' steps."""
@@ -97,9 +102,9 @@ class Entries:
         """Whether this guest, or any more guests, can be worked on now."""
         with self._changed:
             if guest in self._busy or len(self._busy) >= AT_ONCE:
-                self._left |= self._busy  # whoever ends first makes room
+                self._left |= self._busy.keys()  # whoever ends first makes room
                 return False
-            self._busy.add(guest)
+            self._busy[guest] = frozenset(job.uuid for job in jobs)
         threading.Thread(target=self._work, args=(guest, jobs), name=f"guest {guest}", daemon=True).start()
         return True
 
@@ -109,7 +114,7 @@ class Entries:
             with self._changed:
                 self._done[job.key] = done
         with self._changed:
-            self._busy.discard(guest)
+            del self._busy[guest]
             late = guest in self._left
             self._left.discard(guest)
             self._changed.notify_all()

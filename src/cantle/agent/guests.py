@@ -99,9 +99,9 @@ def _mend(unit: WantedHandle, lacking: Sequence[Domain]) -> str:
     if domain.of_nova:
         return f"To have Nova put it in again: openstack server reboot --hard {domain.uuid}"
     flags = " ".join("--live" if one.running else "--config" for one in lacking)
+    name = shlex.quote(domain.name)
     return (
-        "To put it in again, on this host: "
-        f"cantle lease xml {unit.uuid} | virsh attach-device {shlex.quote(domain.name)} /dev/stdin {flags}"
+        f"To put it in again, on this host (bash): virsh attach-device {name} <(cantle lease xml {unit.uuid}) {flags}"
     )
 
 

@@ -126,7 +126,9 @@ class Hands:
         return [self._taken_back(task, left.get(task.handle.uuid)) for task in tasks if _is_due(task, left)]
 
     def _make_ready(self, tasks: list[Task], *, patient: bool) -> list[HandleResult]:
-        """All made ready, then those into their guests that are."""
+        """All made ready, then those into their guests that are. One that is on its way there now is not touched."""
+        under_way = self.entries.under_way()
+        tasks = [task for task in tasks if task.entry is None or task.handle.uuid not in under_way]
         made = {task.handle.uuid: self._made_ready(task) for task in tasks}
         ready = [task for task in tasks if made[task.handle.uuid].outcome is Outcome.READY and task.entry is not None]
         entered = self.entries.run(_jobs(ready), patient=patient)

@@ -137,6 +137,28 @@ def test_a_lease_that_is_released_while_its_guest_is_asked_leaves_it_when_that_h
     assert mdev.devices(t4) == []
 
 
+def test_a_unit_on_its_way_into_a_running_guest_is_not_taken_for_somebody_elses(
+    t4: simulate.SimulatedRoot,
+    hands: Hands,
+    virsh: Virsh,
+    ended: threading.Event,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its own guest opens it before libvirt answers."""
+    work = Work(1, (SLOW,))
+
+    def settle() -> list[HandleResult]:
+        return hands.perform(plan(work, observe(t4, work, hands.memory.taken, handed=frozenset())))
+
+    assert settle() == []
+    monkeypatch.setattr(mdev, "check_free", lambda *_: pytest.fail("it is looked whether somebody holds it"))
+    assert settle() == []
+    virsh.refuses = False
+    virsh.let_go.set()
+    assert ended.wait(30)
+    assert [(one.outcome, one.entered) for one in settle()] == [(Outcome.READY, True)]
+
+
 def test_no_more_guests_are_worked_on_at_once_than_there_may_be(
     t4: simulate.SimulatedRoot, hands: Hands, virsh: Virsh, ended: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,16 +63,16 @@ def test_a_unit_that_was_detached_is_named_with_its_guest(life: Life) -> None:
     assert said(life) == {FIRST: None, SECOND: "unit-not-in-guest"}
     told = str(life.settle()[SECOND].message)
     assert f"0000:86:00.0 is no device of the guest vm1 ({VM}) any more" in told
-    assert told.endswith(f"on this host: cantle lease xml {SECOND} | virsh attach-device vm1 /dev/stdin --live")
+    assert told.endswith(f"on this host (bash): virsh attach-device vm1 <(cantle lease xml {SECOND}) --live")
 
 
 def test_a_guest_that_came_back_without_its_unit_is_told_with_the_command_that_mends_it(life: Life) -> None:
     guest(life, running=None, defined=SLICE)
     said(life)
-    assert str(life.settle()[SECOND].message).endswith("virsh attach-device vm1 /dev/stdin --config")
+    assert str(life.settle()[SECOND].message).endswith(f"vm1 <(cantle lease xml {SECOND}) --config")
     guest(life, running=SLICE, defined=SLICE)
     said(life)
-    assert str(life.settle()[SECOND].message).endswith("virsh attach-device vm1 /dev/stdin --live --config")
+    assert str(life.settle()[SECOND].message).endswith(f"vm1 <(cantle lease xml {SECOND}) --live --config")
 
 
 def test_a_guest_of_nova_s_that_came_back_without_its_unit_is_told_with_nova_s_command(life: Life) -> None:
