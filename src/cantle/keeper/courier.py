@@ -136,6 +136,9 @@ class Courier:
                 LOG.error("event %s to %s (%s) is given up: %s", event.uuid, channel, event.body, verdict.why)
             elif verdict.answer is Answer.REFUSED:
                 LOG.warning("event %s to %s (%s) is not sent again: %s", event.uuid, channel, event.body, verdict.why)
+            elif verdict.answer is Answer.LATER and event.attempts == 1 and verdict.after is not None:
+                # At nearly every boot: a bind is quicker than Nova is with the instance's host.
+                LOG.info("event %s to %s is sent again in %g s: %s", event.uuid, channel, verdict.after, verdict.why)
             elif verdict.answer is Answer.LATER:
                 waiting.append(f"event {event.uuid} (attempt {event.attempts}): {verdict.why}")
         if waiting:
