@@ -189,6 +189,17 @@ class Servers:
         """Until Nova calls all of them up."""
         wait_until("all computes are up", lambda: self._computes() == set(HOSTS), seconds=180)
 
+    def published(self, host: str) -> dict[str, Any]:
+        """What Placement has of a host's cards: by the provider's name, its inventories and traits."""
+        placement = self.api("admin", "placement")
+        found = {}
+        for name, uuid in self.providers().items():
+            if name.startswith(f"{host}_"):
+                inventories = placement.get(f"/resource_providers/{uuid}/inventories").json()["inventories"]
+                traits = placement.get(f"/resource_providers/{uuid}/traits").json()["traits"]
+                found[name] = (inventories, sorted(traits))
+        return found
+
     def providers(self) -> dict[str, str]:
         """Placement's resource providers: uuids by name."""
         answer = self.api("admin", "placement").get("/resource_providers")

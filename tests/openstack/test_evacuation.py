@@ -41,6 +41,8 @@ def test_an_evacuated_server_gets_a_slice_of_the_other_host_and_the_first_is_fre
     (before,) = servers.arqs(uuid)
     lost = before["hostname"]
     (other,) = set(HOSTS) - {lost}
+    published = servers.published(lost)
+    assert len(published) == 2, published
     go_down(servers, lost)
     servers.act(uuid, "evacuate", {}, person="admin")
     moved = servers.wait_for(uuid, "SHUTOFF", "ACTIVE", seconds=120, host=other)
@@ -56,6 +58,8 @@ def test_an_evacuated_server_gets_a_slice_of_the_other_host_and_the_first_is_fre
     wait_until("it can be lent again", lambda: servers.unavailable(lost, "VGPU") == 0)
     wait_until("Nova has let go of it", lambda: servers.allocation(uuid) == {f"{other}_{T4}": {"VGPU": 1}})
     assert [arq["uuid"] for arq in servers.arqs(uuid)] == [after["uuid"]]
+    # Nova's compute, which started anew, has left our providers below its own alone.
+    wait_until("the cards are published as before", lambda: servers.published(lost) == published, seconds=60)
 
 
 def test_a_server_that_is_deleted_while_its_host_is_down_is_gone_at_once_and_its_slice_free_when_the_host_is_back(
