@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, bound, make_profile, t4, whole
 from tests.unit.placement.cloud import AF, Cloud, replace_offer
 
@@ -14,6 +15,7 @@ from cantle.engine.device import list_devices, set_status
 from cantle.engine.host import drain, list_hosts, undrain
 from cantle.engine.lease import create_lease, release_lease
 from cantle.model.device import DeviceStatus, Health
+from cantle.model.kind import CONTAINERS, GUESTS_LABEL
 
 
 def test_a_report_is_published_and_what_did_not_change_costs_no_request(cloud: Cloud) -> None:
@@ -169,6 +171,13 @@ def test_placement_away_is_told_and_tried_again_with_growing_pauses(cloud: Cloud
 def test_a_parent_that_is_no_pci_function_is_not_published(cloud: Cloud) -> None:
     mtty = replace_offer(t4(4), address="mtty_mtty", keep=True)
     cloud.host.report(mtty)
+    assert cloud.round() == []
+    assert cloud.shown() == {}
+
+
+def test_what_goes_to_containers_alone_is_not_published(cloud: Cloud) -> None:
+    """A card of a host without an IOMMU, or in MIG slices: no instance could be given it."""
+    cloud.host.report(msgspec.structs.replace(t4(4), labels={GUESTS_LABEL: CONTAINERS}))
     assert cloud.round() == []
     assert cloud.shown() == {}
 
