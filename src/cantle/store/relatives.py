@@ -1,5 +1,5 @@
 """Units of one card of which one is lent: the whole card's has the device's address for its key, all others are parts of it (virtual
-functions, MIG instances)."""
+functions, MIG instances, slices)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cantle.model.attach_handle import AttachType
 from cantle.store.tables import attach_handles, claims, deployables, devices, hosts
 from cantle.store.types import Record
 
-#: How whole cards and those parts of them are given to guests that somebody can make by hand beside our back.
-TYPES = (AttachType.PCI, AttachType.NODES)
+#: Units that are of one card. The fake driver's are not: they are of nothing.
+TYPES = (AttachType.PCI, AttachType.NODES, AttachType.MDEV)
 
 _lent = attach_handles.alias("lent")
 _of_lent = deployables.alias("of_lent")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import insert, select
-from tests.unit.engine.cloud import ALICE, Host, make_profile, whole
+from tests.unit.engine.cloud import ALICE, Host, make_profile, mdev_units, whole
 from tests.unit.engine.units import with_units
 
 from cantle.engine.capacity import list_capacity
@@ -107,13 +107,15 @@ def by_hand(db: Database, key: str, *, lent: bool) -> None:
             connection.execute(insert(claims), {**claim, "id": claim["id"] + 1, "attach_handle_id": made})
 
 
-def test_mig_instances_made_by_hand_of_a_card_that_a_container_has_whole_are_not_offered(
-    db: Database, host: Host
+@pytest.mark.parametrize("kind", ["MIG instances", "slices"])
+def test_parts_made_by_hand_of_a_card_that_a_container_has_whole_are_not_offered(
+    db: Database, host: Host, kind: str
 ) -> None:
-    """Whole cards and MIG instances go into containers by their nodes: they are relatives as functions are."""
+    """Whole cards and MIG instances go into containers by their nodes: they are relatives as functions are, and so are slices."""
     card = whole(address=CARD)
     by_nodes = tuple(msgspec.structs.replace(one, attach_type=AttachType.NODES) for one in card.deployables[0].handles)
-    parts = tuple(msgspec.structs.replace(by_nodes[0], key=f"gi{number}ci0") for number in (1, 2))
+    instances = tuple(msgspec.structs.replace(by_nodes[0], key=f"gi{number}ci0") for number in (1, 2))
+    parts = instances if kind == "MIG instances" else mdev_units(2, address=CARD)
     host.report(with_units(card, by_nodes))
     lease = create_lease(db, ALICE, profile_name="pgpu", attachment=Attachment.parse("lxc:c1"))
     host.obey()
