@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 import pytest
 from tests.stories.world import World
@@ -95,11 +94,11 @@ def test_whoever_loses_a_stream_before_anything_has_happened_misses_nothing_eith
         client.close()
 
 
-def test_the_command_comes_back_with_where_its_stream_began_if_nothing_has_happened() -> None:
-    """A server that cuts the first stream, and a proxy that says it is away, before anything has happened."""
+def test_the_command_comes_back_with_where_it_was_and_tells_nothing_twice() -> None:
+    """A server that cuts the first stream, and a proxy that says it is away, before anything has happened; then one that repeats itself."""
     asked: list[str | None] = []
-    event = f'id: {uuid4()}\nevent: profile.create\ndata: {{"action": "profile.create"}}\n\n'
-    answers = [(200, "retry: 1000\nid: where-it-began\n\n"), (503, ""), (200, event)]
+    first, second = (f'id: {name}\nevent: profile.create\ndata: {{"name": "{name}"}}\n\n' for name in ("one", "two"))
+    answers = [(200, "retry: 1000\nid: where-it-began\n\n"), (503, ""), (200, first), (200, first + second)]
 
     class Cutting(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -120,10 +119,11 @@ def test_the_command_comes_back_with_where_its_stream_began_if_nothing_has_happe
     with HTTPServer(("127.0.0.1", 0), Cutting) as server, ThreadPoolExecutor(1) as pool:
         serving = pool.submit(serve, server)
         client = Client(f"http://127.0.0.1:{server.server_port}")
-        assert next(follow(client, "/v1/events", {})) == {"action": "profile.create"}
+        following = follow(client, "/v1/events", {})
+        assert [next(following)["name"], next(following)["name"]] == ["one", "two"]
         serving.result(30)
         client.close()
-    assert asked == [None, "where-it-began", "where-it-began"]
+    assert asked == [None, "where-it-began", "where-it-began", "one"]
 
 
 def test_only_what_concerns_one_lease(tmp_path: Path) -> None:
