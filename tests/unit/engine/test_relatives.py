@@ -23,6 +23,7 @@ from cantle.model.attach_handle import AttachType
 from cantle.model.attachment import Attachment
 from cantle.model.device import Mode
 from cantle.model.lease import LeaseState
+from cantle.store import stock
 from cantle.store.database import Database
 from cantle.store.tables import attach_handles, claims
 from cantle.wire.inventory import DeviceReport, HandleReport
@@ -127,6 +128,19 @@ def test_parts_made_by_hand_of_a_card_that_a_container_has_whole_are_not_offered
     assert free(db) == 2
 
 
+def test_units_of_the_fake_driver_are_no_parts_of_a_card_though_one_has_its_address(db: Database, host: Host) -> None:
+    card = whole(address=CARD)
+    (unit,) = card.deployables[0].handles
+    units = tuple(msgspec.structs.replace(unit, key=key, attach_type=AttachType.TEST_PCI) for key in (CARD, *VFS))
+    host.report(with_units(card, units))
+    create_lease(db, ALICE, profile_name="pgpu")
+    host.obey()
+    host.restart()
+    host.report()
+    repair(db)
+    assert free(db) == 2
+
+
 def test_s4_7_rows_that_offer_a_card_beside_its_lent_function_are_mended_when_a_keeper_starts(
     db: Database, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -141,6 +155,8 @@ def test_s4_7_rows_that_offer_a_card_beside_its_lent_function_are_mended_when_a_
     Keeper(db, stop=threading.Event()).round()
     assert free(db) == 1, "the other virtual function is no relative of the lent one"
     assert "could be lent though" in caplog.text
+    with db.write() as connection:
+        assert stock.refresh_wrong(connection) == 0, "what hosts are thought to have free was counted anew"
     caplog.clear()
     repair(db)
     assert not caplog.records, "once is enough"

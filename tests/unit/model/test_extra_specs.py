@@ -50,6 +50,7 @@ ALIASES = alias.parse(
         pytest.param("10", "s>= 9", False, id="4.2 s>= compares as words"),
         pytest.param("tesla c2050", "<in> c2050", True, id="4.2 <in>: part of the value"),
         pytest.param("tesla", "<in> c2050", False, id="4.2 <in>: no part"),
+        pytest.param("tesla c2050", "<in> c2050 fermi", True, id="4.2 <in>: the first operand alone, as in Nova"),
         pytest.param("aes avx sse", "<all-in> aes avx", True, id="4.2 <all-in>: all words"),
         pytest.param("aes sse", "<all-in> aes avx", False, id="4.2 <all-in>: one is missing"),
         pytest.param("kepler", "<or> fermi <or> kepler", True, id="4.2 <or>: one of them"),
