@@ -19,6 +19,7 @@ from cantle.model.audit import Thing
 from cantle.store.audit_table import audit_records
 from cantle.store.database import Database
 from cantle.store.types import database_now
+from cantle.store.wakeups import AUDIT_TOPIC
 
 
 @pytest.fixture
@@ -68,11 +69,12 @@ def test_whoever_comes_back_gets_all_he_missed(db: Database) -> None:
 
 def test_one_who_waits_is_woken(db: Database) -> None:
     follower = Follower(db)
-    with ThreadPoolExecutor(1) as pool:
+    with db.wakeups.waiter(AUDIT_TOPIC) as waiter, ThreadPoolExecutor(1) as pool:
         waiting = pool.submit(follower.wait, 30)
         with db.write() as connection:
             record(connection, ADMIN, "now", Thing())
         assert [one.action for one in waiting.result(30)] == ["now"]
+        assert waiter.wait(30), "at once, not at the next look"
 
 
 def test_the_log_loses_nothing_unless_told_to_and_then_says_so(db: Database) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,13 +13,13 @@ from tests.unit.engine.lending import PROJECT, actions, lending_host, says
 from cantle.engine.audit import list_records
 from cantle.engine.event import list_events
 from cantle.engine.force import force_release
-from cantle.engine.lease import create_lease, get_lease, release_lease, wait_lease
+from cantle.engine.lease import create_lease, get_lease, release_lease
 from cantle.engine.tally import count
 from cantle.engine.work import current_work
 from cantle.errors import BadRequest, CantleError, Conflict, NotFound
 from cantle.model.event import Outlets
 from cantle.model.lease import LeaseState
-from cantle.store.database import Database
+from cantle.store.database import Database, host_topic, lease_topic
 from cantle.wire.work import Cleaning, Outcome
 
 
@@ -123,16 +122,16 @@ def test_a_stranger_s_lease_is_not_there_to_be_forced(db: Database, host: Host) 
     assert get_lease(db, ALICE, lease.uuid).state is LeaseState.PENDING
 
 
-def test_whoever_waits_for_a_released_lease_and_webhooks_hear_that_it_was_forced(
+def test_whoever_waits_for_a_lease_its_host_and_webhooks_hear_that_it_was_released_and_forced(
     db: Database, host: Host, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(db, "outlets", Outlets(webhook=True))
     lease = create_lease(db, ALICE, profile_name="card")
-    release_lease(db, ALICE, lease.uuid)
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(wait_lease, db, ALICE, lease.uuid, seconds=60)
+    with db.wakeups.waiter(lease_topic(lease.uuid)) as waiter, db.wakeups.waiter(host_topic(host.name)) as agent:
+        release_lease(db, ALICE, lease.uuid)
+        assert (waiter.wait(30), agent.wait(30)) == (True, True)
         force_release(db, ADMIN, lease.uuid, "host scrapped")
-        assert waiting.result(30).state is LeaseState.RELEASED
+        assert (waiter.wait(30), agent.wait(30)) == (True, True)
     assert [one.type for one in list_events(db, about=lease.uuid)][-1] == "lease.released"
 
 
