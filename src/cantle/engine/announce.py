@@ -73,7 +73,7 @@ def arqs_settled(connection: Connection, settled: Sequence[Settled], moment: dt.
 
 
 def bound_already(connection: Connection, rows: Sequence[Record]) -> None:
-    """Tell the compute service again of ARQs (rows of `cantle.store.arq.to_bind`) that it wants bound and that are: it asks again when
+    """Tell the compute service again of ARQs (rows of `cantle.store.bind.to_bind`) that it wants bound and that are: it asks again when
     it lost our answer, and may have lost the event with it."""
     if rows and outlets(connection).nova_waits is not None:
         _post(connection, Channel.NOVA, [_nova(row.uuid, row, "completed") for row in rows])

@@ -20,7 +20,7 @@ from cantle.model.identity import Identity
 from cantle.model.page import Page
 from cantle.model.profile import units
 from cantle.store import arq as store
-from cantle.store import host, profile
+from cantle.store import host, parting, profile
 from cantle.store.database import Database, outbox_topic
 from cantle.store.faults import LookAgain
 from cantle.store.types import Record
@@ -158,7 +158,7 @@ def delete_arqs(db: Database, who: Identity, wanted: Sequence[str]) -> None:
 
     def work(connection: Connection) -> list[str]:
         locked = host.lock_of_arqs(connection, list(spelled))
-        found = store.to_part(connection, list(spelled))
+        found = parting.to_part(connection, list(spelled))
         check_locked(locked, found)
         rows = [row for row in found if sees(who, row.project_id, row.instance_uuid)]
         if any(row.instance_uuid is not None for row in rows):
@@ -183,7 +183,7 @@ def delete_arqs_of_instance(db: Database, who: Identity, instance: str) -> None:
 
     def work(connection: Connection) -> None:
         locked = host.lock_of_instance(connection, wanted)
-        found = store.to_part_of_instance(connection, wanted)
+        found = parting.to_part_of_instance(connection, wanted)
         check_locked(locked, found)
         _delete(connection, found, who)
 
@@ -198,7 +198,7 @@ def _delete(connection: Connection, rows: Sequence[Record], who: Identity) -> No
     bare = [row for row in rows if row.state not in HOLDING]
     things = (Thing(row.project_id, arq_uuid=row.uuid, instance_uuid=row.instance_uuid) for row in bare)
     audit.record(connection, who, "arq.delete", *things)
-    if rows and store.remove(connection, [row.id for row in rows], holding) < len(rows):
+    if rows and parting.remove(connection, [row.id for row in rows], holding) < len(rows):
         raise LookAgain
 
 

@@ -24,8 +24,8 @@ from cantle.model.arq import BINDABLE, ArqState
 from cantle.model.host import check_name, same_host
 from cantle.model.identity import Identity
 from cantle.model.kind import for_containers
-from cantle.store import arq as store
-from cantle.store import claim, deployable, host, owner, provider_pool
+from cantle.store import bind as store
+from cantle.store import claim, deployable, host, owner, parting, provider_pool
 from cantle.store.database import Database, host_topic, wake
 from cantle.store.faults import LookAgain
 from cantle.store.service import why_not
@@ -97,7 +97,7 @@ def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
 
     def work(connection: Connection) -> None:
         locked = host.lock_of_arqs(connection, wanted)
-        found = store.to_part(connection, wanted)
+        found = parting.to_part(connection, wanted)
         check_locked(locked, found)
         rows = [row for row in found if sees(who, row.project_id, row.instance_uuid)]
         known = {row.uuid for row in rows}
@@ -108,7 +108,7 @@ def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
         moving = [row for row in rows if row.state != ArqState.UNBOUND]
         moment = now()
         holding = take_back(connection, moving, moment, who)
-        if moving and store.part(connection, [row.id for row in moving], holding, moment) < len(moving):
+        if moving and parting.part(connection, [row.id for row in moving], holding, moment) < len(moving):
             raise LookAgain
 
     db.run(work)

@@ -39,7 +39,7 @@ def check_locked(locked: int, rows: Sequence[Record]) -> None:
 
 
 def take_back(connection: Connection, rows: Sequence[Record], now: dt.datetime, who: Identity) -> list[int]:
-    """Mark the units of these ARQs (rows of `cantle.store.arq.to_part`) as to be taken back; the numbers of those that hold one. The
+    """Mark the units of these ARQs (rows of `cantle.store.parting.to_part`) as to be taken back; the numbers of those that hold one. The
     hosts' rows are locked already."""
     holding = [row for row in rows if row.state in HOLDING]
     if holding:

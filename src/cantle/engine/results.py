@@ -18,7 +18,7 @@ from cantle.model import uuids
 from cantle.model.arq import ArqState
 from cantle.model.audit import UNIT_CLEANING, UNIT_HELD, UNIT_QUARANTINED
 from cantle.model.lease import FREED, Stage
-from cantle.store import arq, claim, host
+from cantle.store import bind, claim, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
 from cantle.store.types import Record
@@ -250,6 +250,6 @@ def _settle(connection: Connection, changes: _Changes) -> None:
             values["arq_id"]: values for values in reversed(changes.arqs)
         }.values()  # two units, one request: said once
     ]
-    if arq.settle(connection, rows) < len(rows):
+    if bind.settle(connection, rows) < len(rows):
         raise LookAgain  # somebody let go of one of them meanwhile, and nothing is said that did not happen
     announce.arqs_settled(connection, changes.settled, changes.moment)

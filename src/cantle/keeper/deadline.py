@@ -8,7 +8,7 @@ from cantle.engine import announce
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.model.arq import ArqState
 from cantle.model.identity import KEEPER
-from cantle.store import arq, claim, host
+from cantle.store import bind, claim, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.types import Record
 
@@ -19,7 +19,7 @@ CODE = "bind-timeout"
 def sweep(db: Database, most: int = 100) -> int:
     """End overdue binds, at most that many; how many this process ended. Others may sweep at the same time: each bind is ended once."""
     with db.read() as connection:
-        rows = arq.overdue(connection, most)
+        rows = bind.overdue(connection, most)
     return sum(_end(db, row) for row in rows)
 
 
@@ -32,7 +32,7 @@ def _end(db: Database, row: Record) -> bool:
         leases = announce.leases_now(connection, {row.lease_uuid} if row.lease_uuid is not None else set())
         failed = announce.Settled(row, ArqState.BIND_FAILED, CODE, why)
         announced = announce.announced_s(connection, failed)
-        if not arq.expire(connection, row.arq_id, CODE, why, moment, announced=announced):
+        if not bind.expire(connection, row.arq_id, CODE, why, moment, announced=announced):
             return False
         claim.unwant(connection, [row.arq_id], moment, KEEPER)
         announce.arqs_settled(connection, [failed], moment)

@@ -12,8 +12,8 @@ from cantle.engine import audit
 from cantle.keeper.expiry import WARNING_S
 from cantle.model.audit import LEASE_PURGED, PURGED, REAPED, Thing
 from cantle.model.identity import KEEPER
-from cantle.store import arq, idempotency, lease, outbox, owner
 from cantle.store import audit as audit_store
+from cantle.store import idempotency, lease, outbox, owner, parting
 from cantle.store.database import Database
 from cantle.store.faults import LookAgain
 
@@ -86,7 +86,7 @@ def reap(db: Database, hours: float) -> int:
     deleted = 0
     while True:
         with db.read() as connection:
-            if not arq.left(connection, hours * 3600.0, 1):
+            if not parting.left(connection, hours * 3600.0, 1):
                 return deleted
         gone = db.run(lambda connection: _reap_some(connection, hours))
         if gone:
@@ -98,10 +98,10 @@ def reap(db: Database, hours: float) -> int:
 
 def _reap_some(connection: Connection, hours: float) -> list[str]:
     """:raises LookAgain: somebody bound or deleted one of them meanwhile."""
-    rows = arq.left(connection, hours * 3600.0, AT_ONCE)
+    rows = parting.left(connection, hours * 3600.0, AT_ONCE)
     facts = {"unbound_hours": f"{hours:g}"}
     audit.record(connection, KEEPER, REAPED, *(Thing(row.project_id, arq_uuid=row.uuid, facts=facts) for row in rows))
-    if rows and arq.remove_left(connection, [row.id for row in rows], hours * 3600.0) < len(rows):
+    if rows and parting.remove_left(connection, [row.id for row in rows], hours * 3600.0) < len(rows):
         raise LookAgain
     return [row.uuid for row in rows]
 

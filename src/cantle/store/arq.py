@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -11,25 +10,20 @@ from typing import Any
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    Float,
     Select,
     and_,
     bindparam,
-    case,
     delete,
     func,
     insert,
-    null,
-    or_,
     select,
-    update,
 )
 
-from cantle.model.arq import BINDABLE, Arq, ArqState
+from cantle.model.arq import Arq, ArqState
 from cantle.model.page import Page
 from cantle.store.paging import first_page, numbers, window
 from cantle.store.prepared import Prepared
-from cantle.store.tables import arqs, attach_handles, claims, hosts, instance_owners, leases
+from cantle.store.tables import arqs, attach_handles, claims, leases
 from cantle.store.types import Record, database_now
 
 SORT_KEYS = {
@@ -55,14 +49,11 @@ OF_EVENT = (
 
 #: Its failure is being announced: the compute service is shown that the bind is still on the way.
 _ANNOUNCING: ColumnElement[bool] = and_(arqs.c.announced_until.is_not(None), arqs.c.announced_until > database_now())
-_ANNOUNCED = bindparam("announced", type_=Float())
-#: In so many seconds; NULL for 0.
-_ANNOUNCED_UNTIL: ColumnElement[dt.datetime | None] = case((_ANNOUNCED > 0, database_now(_ANNOUNCED)), else_=null())
-
 _STATES = {state.value: state for state in ArqState}
 
 _NOT_SHOWN = ("profile_id", "bind_serial", "deadline", "announced_until", "nth_of_instance")
-_HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
+#: The claim that an ARQ holds its unit by.
+HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
 _ARQS = select(
     *(column for column in arqs.c if column.key not in _NOT_SHOWN),
     _ANNOUNCING.label("announcing"),
@@ -71,7 +62,7 @@ _ARQS = select(
     attach_handles.c.attach_type,
     attach_handles.c.attach_info,
 ).select_from(
-    arqs.outerjoin(claims, _HOLDING)
+    arqs.outerjoin(claims, HOLDING)
     .outerjoin(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
     .outerjoin(leases, leases.c.id == arqs.c.lease_id)
 )
@@ -83,140 +74,6 @@ _OF_LEASE = _ARQS.where(arqs.c.lease_id == bindparam("of_lease")).order_by(arqs.
 
 _ADD = insert(arqs).returning(arqs.c.id, arqs.c.uuid)
 _ADD_STARTED = _ADD.values(deadline=database_now(bindparam("seconds")))
-
-#: The ARQs to be bound, all others of the same instances, and the remembered owner of each instance.
-_TO_BIND = Prepared(
-    select(
-        arqs.c.id,
-        arqs.c.uuid,
-        arqs.c.state,
-        arqs.c.lease_id,
-        arqs.c.project_id,
-        arqs.c.hostname,
-        arqs.c.device_rp_uuid,
-        arqs.c.instance_uuid,
-        arqs.c.resource_class,
-        arqs.c.required,
-        arqs.c.forbidden,
-        arqs.c.bind_serial,
-        instance_owners.c.instance_uuid.label("owned_instance"),
-        instance_owners.c.project_id.label("owner"),
-    )
-    .select_from(
-        arqs.outerjoin(instance_owners, instance_owners.c.instance_uuid.in_(bindparam("instances", expanding=True)))
-    )
-    .where(
-        or_(
-            arqs.c.uuid.in_(bindparam("uuids", expanding=True)),
-            arqs.c.instance_uuid.in_(bindparam("instances", expanding=True)),
-        )
-    ),
-    lists=("uuids", "instances"),
-)
-
-#: ARQs to be unbound or deleted, with the name of the host on which each holds a unit.
-_TO_PART = select(
-    arqs.c.id,
-    arqs.c.uuid,
-    arqs.c.state,
-    arqs.c.project_id,
-    arqs.c.instance_uuid,
-    arqs.c.lease_id,
-    hosts.c.hostname.label("held_on"),
-).select_from(arqs.outerjoin(claims, _HOLDING).outerjoin(hosts, hosts.c.id == claims.c.host_id))
-_TO_PART_BY_UUID = Prepared(_TO_PART.where(arqs.c.uuid.in_(bindparam("uuids", expanding=True))), lists=("uuids",))
-_TO_PART_OF_INSTANCE = Prepared(_TO_PART.where(arqs.c.instance_uuid == bindparam("instance")))
-
-_START = Prepared(
-    update(arqs)
-    .where(arqs.c.id == bindparam("arq_id"), or_(*(arqs.c.state == state for state in sorted(BINDABLE))))
-    .values(
-        state=ArqState.BIND_STARTED,
-        hostname=bindparam("to_hostname"),
-        device_rp_uuid=bindparam("to_rp"),
-        instance_uuid=bindparam("to_instance"),
-        nth_of_instance=bindparam("nth"),
-        project_id=bindparam("to_project"),
-        deadline=database_now(bindparam("seconds")),
-        bind_serial=arqs.c.bind_serial + 1,
-        announced_until=None,
-        reason_code=None,
-        reason=None,
-        updated_at=bindparam("now"),
-    )
-)
-_SETTLE = Prepared(
-    update(arqs)
-    .where(arqs.c.id == bindparam("arq_id"), arqs.c.state == bindparam("from_state"))
-    .values(
-        state=bindparam("to_state"),
-        deadline=None,
-        announced_until=_ANNOUNCED_UNTIL,
-        reason_code=bindparam("code"),
-        reason=bindparam("why"),
-        updated_at=bindparam("now"),
-    )
-)
-#: Not bound since it was read: whoever held a unit then is held still by his host's lock, but a bind of the others is not. The state is
-#: asked of the row itself, for that is what a database looks at again after it has waited for somebody's bind.
-_UNTOUCHED = and_(
-    arqs.c.id.in_(bindparam("ids", expanding=True)),
-    or_(
-        and_(arqs.c.state != ArqState.BIND_STARTED, arqs.c.state != ArqState.BOUND),
-        arqs.c.id.in_(bindparam("holding", expanding=True)),
-    ),
-)
-_PART = Prepared(
-    update(arqs)
-    .where(_UNTOUCHED)
-    .values(
-        state=ArqState.UNBOUND,
-        hostname=None,
-        device_rp_uuid=None,
-        instance_uuid=None,
-        nth_of_instance=None,
-        deadline=None,
-        announced_until=None,
-        reason_code=None,
-        reason=None,
-        updated_at=bindparam("now"),
-    ),
-    lists=("ids", "holding"),
-)
-_REMOVE = Prepared(delete(arqs).where(_UNTOUCHED), lists=("ids", "holding"))
-_OVERDUE = (
-    select(*OF_EVENT, claims.c.host_id, hosts.c.hostname.label("held_on"), leases.c.uuid.label("lease_uuid"))
-    .select_from(
-        arqs.join(claims, _HOLDING)
-        .join(hosts, hosts.c.id == claims.c.host_id)
-        .outerjoin(leases, leases.c.id == arqs.c.lease_id)
-    )
-    .where(arqs.c.deadline <= database_now())
-    .order_by(arqs.c.deadline)
-    .limit(bindparam("most"))
-)
-_EXPIRE = (
-    update(arqs)
-    .where(arqs.c.id == bindparam("arq_id"), arqs.c.state == ArqState.BIND_STARTED, arqs.c.deadline <= database_now())
-    .values(
-        state=ArqState.BIND_FAILED,
-        deadline=None,
-        announced_until=_ANNOUNCED_UNTIL,
-        reason_code=bindparam("code"),
-        reason=bindparam("why"),
-        updated_at=bindparam("now"),
-    )
-)
-
-
-#: Nobody has touched it for so long, by the times written on it.
-_LEFT: ColumnElement[bool] = and_(
-    or_(*(arqs.c.state == state for state in sorted(BINDABLE))),
-    arqs.c.lease_id.is_(None),
-    func.coalesce(arqs.c.updated_at, arqs.c.created_at) < database_now(bindparam("ago")),
-)
-_ALL_LEFT = select(arqs.c.id, arqs.c.uuid, arqs.c.project_id).where(_LEFT).order_by(arqs.c.id).limit(bindparam("most"))
-_REMOVE_LEFT = delete(arqs).where(arqs.c.id.in_(bindparam("ids", expanding=True)), _LEFT)
 
 
 def by_uuid(connection: Connection, uuid: str) -> Arq | None:
@@ -293,70 +150,9 @@ def add_started(connection: Connection, rows: Sequence[dict[str, Any]]) -> list[
     return numbers(connection, _ADD_STARTED, rows)
 
 
-def to_bind(connection: Connection, uuids: Sequence[str], instances: Sequence[str]) -> Sequence[Record]:
-    """What a bind looks at, of the ARQs named and of all ARQs of these instances, each once per remembered owner (``owned_instance``,
-    ``owner``)."""
-    return _TO_BIND.all(connection, {"uuids": uuids, "instances": instances})
-
-
-def start(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
-    """Move ARQs that may be bound to BindStarted. How many were moved: fewer than given when somebody else was quicker.
-
-    :raises IntegrityError: another call has just bound ARQs for one of the instances (``nth``, by instance).
-    """
-    return _START.change(connection, *rows)
-
-
-def settle(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
-    """Move ARQs from one state to another; how many were still in it. ``announced``: seconds for which a failure is announced, else 0."""
-    return _SETTLE.change(connection, *rows)
-
-
-def to_part(connection: Connection, uuids: Sequence[str]) -> Sequence[Record]:
-    """id, uuid, state, project_id, instance_uuid, lease_id, held_on of the ARQs named."""
-    return _TO_PART_BY_UUID.all(connection, {"uuids": uuids})
-
-
-def to_part_of_instance(connection: Connection, instance: str) -> Sequence[Record]:
-    """The same of all ARQs of an instance."""
-    return _TO_PART_OF_INSTANCE.all(connection, {"instance": instance})
-
-
-def part(connection: Connection, ids: Sequence[int], holding: Sequence[int], now: dt.datetime) -> int:
-    """Make ARQs Unbound: they name no host, provider or instance any more. How many were: fewer than given when one that is not in
-    ``holding`` was bound meanwhile, or another has gone."""
-    return _PART.change(connection, {"ids": ids, "holding": holding, "now": now})
-
-
-def remove(connection: Connection, ids: Sequence[int], holding: Sequence[int]) -> int:
-    """Delete ARQs; their claims stay. How many were, as for `part`."""
-    return _REMOVE.change(connection, {"ids": ids, "holding": holding})
-
-
 def remove_of_lease(connection: Connection, lease_id: int) -> None:
     """Delete the ARQs of a lease; their claims stay."""
     connection.execute(delete(arqs).where(arqs.c.lease_id == lease_id))
-
-
-def left(connection: Connection, seconds: float, most: int) -> Sequence[Record]:
-    """id, uuid, project_id of ARQs that are bound to nothing and that nobody has touched for so long."""
-    return connection.execute(_ALL_LEFT, {"ago": -seconds, "most": most}).all()
-
-
-def remove_left(connection: Connection, ids: Sequence[int], seconds: float) -> int:
-    """Delete these, as far as they still are so; how many were."""
-    return connection.execute(_REMOVE_LEFT, {"ids": list(ids), "ago": -seconds}).rowcount
-
-
-def overdue(connection: Connection, most: int) -> Sequence[Record]:
-    """`OF_EVENT`, host_id, held_on, lease_uuid of ARQs whose host did not answer in time."""
-    return connection.execute(_OVERDUE, {"most": most}).all()
-
-
-def expire(connection: Connection, arq_id: int, code: str, why: str, now: dt.datetime, *, announced: float) -> bool:
-    """BindStarted past its deadline becomes BindFailed, announced for so many seconds; False when it no longer is."""
-    values = {"arq_id": arq_id, "code": code, "why": why, "now": now, "announced": announced}
-    return connection.execute(_EXPIRE, values).rowcount == 1
 
 
 def arq(row: Record) -> Arq:
