@@ -33,9 +33,8 @@ def expire(connection: Connection, uuid: str) -> bool:
     if row is None or not store.mark_expired(connection, row):
         return False
     audit.record(connection, KEEPER, "lease.expired", thing(row, on_expiry=row.on_expiry))
-    announce.lease_told(
-        connection, EventType.LEASE_EXPIRED, row.uuid, now()
-    )  # before its end is told, which may be its last
+    # Before its end is told, after which nothing may come.
+    announce.lease_told(connection, EventType.LEASE_EXPIRED, row.uuid, now())
     if row.on_expiry == OnExpiry.NOTIFY:
         wake(connection, lease_topic(row.uuid))
     else:
