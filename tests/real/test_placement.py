@@ -20,6 +20,10 @@ from tests.real.placement import PlacementService
 from tests.real.places import HERE
 from tests.real.processes import running, wait_until
 
+from cantle.errors import Forbidden
+from cantle.model.provider import Inventory
+from cantle.placement.client import PlacementClient
+
 _MORE = """\
 [placement]
 auth_type = password
@@ -159,6 +163,30 @@ def test_candidates_are_found_by_class_and_trait(
 ) -> None:
     found = placement_command(openstack, "allocation", "candidate", "list", *words)
     assert {one["resource provider"] for one in found} == {children(cloud)[provider]["uuid"]}
+
+
+def test_whoever_has_the_role_service_moves_cards_at_once_and_an_administrator_is_told_what_he_lacks(
+    cloud: Cloud, placement: PlacementService
+) -> None:
+    """What a change of ``pool_identical`` needs."""
+    ours = PlacementClient(as_service(cloud, "cantle"))
+    root, card, pool = (str(uuid.uuid4()) for _ in range(3))
+    ask(cloud).post("/resource_providers", json={"name": "elsewhere", "uuid": root})
+    before = ours.set_inventories(card, ours.create(card, "elsewhere_card", root).generation, {"PGPU": Inventory(1)})
+    empty = ours.create(pool, "elsewhere_pool", root).generation
+    ours.may_reshape()
+    ours.reshape({card: (before, {}), pool: (empty, {"PGPU": Inventory(1)})})
+    assert (ours.inventories(card), ours.inventories(pool)) == ({}, {"PGPU": Inventory(1)})
+    with pytest.raises(Forbidden) as refused:
+        PlacementClient(as_service(cloud, "admin")).may_reshape()
+    assert refused.value.code == "reshaper-forbidden"
+    for one in (card, pool, root):
+        ours.delete(one)
+
+
+def as_service(cloud: Cloud, person: str) -> Adapter:
+    """Placement as this person finds it."""
+    return Adapter(cloud.session(person), service_type="placement", interface="public")
 
 
 def test_a_server_that_was_killed_changes_nothing_in_placement_when_it_is_back(
