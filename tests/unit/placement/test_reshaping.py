@@ -29,6 +29,8 @@ from cantle.store import provider_pool
 
 CARDS = 3
 ALONE = Settings()
+# The requests that make a pool of three cards: a look, three for what is in use, the role, a provider and its traits, the exchange, three
+# deletions, three to read the pool. `make chaos` has all of them.
 
 
 @pytest.fixture
@@ -150,7 +152,7 @@ def test_a_new_host_is_published_as_a_pool_without_the_role(tmp_path: Path, serv
         assert cloud.states()[0].code is None
 
 
-@pytest.mark.parametrize("number", range(1, 12))
+@pytest.mark.parametrize("number", [2, 5, 6, 7, 8, 9, 11, 13])
 def test_a_keeper_killed_at_any_request_of_it_is_followed_by_one_that_completes_it(cloud: Cloud, number: int) -> None:
     for settings, shown in ((POOLED, [(CARDS, 0)]), (ALONE, [(1, 0)] * CARDS)):
         cloud.settings = settings
@@ -180,7 +182,7 @@ def test_a_keeper_killed_before_any_commit_of_it_is_followed_by_one_that_complet
         assert cloud.round() == []
 
 
-@pytest.mark.parametrize("number", range(1, 12))
+@pytest.mark.parametrize("number", [1, 3, 5, 6, 7, 8, 9])
 @pytest.mark.parametrize("fault", [409, Timeout(after=True)], ids=str)
 def test_whatever_request_of_it_fails_the_next_attempts_complete_it(cloud: Cloud, number: int, fault: Fault) -> None:
     cloud.settings = POOLED
