@@ -59,7 +59,10 @@ class Agent:
                     # Hosts were not started at one moment.
                     look_at = time.monotonic() + (RESCAN if self.generation is not None else random.uniform(0, RESCAN))  # noqa: S311
                     if self._reported_at is None or time.monotonic() > self._reported_at + AGAIN:
+                        first = self.generation is None
                         await self.report()
+                        if first:  # nor do they all report at one moment, five minutes later
+                            self._reported_at = time.monotonic() - random.uniform(0, AGAIN)  # noqa: S311
                 await self._work(max(0.1, look_at - time.monotonic()))
                 away.reset()
             except (OSError, EOFError, Away) as error:
