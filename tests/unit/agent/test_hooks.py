@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import socket
 import stat
 import subprocess
@@ -49,7 +50,7 @@ def host(t4: simulate.SimulatedRoot) -> simulate.SimulatedRoot:
 def install(root: Root, *, seconds: float = FOR_EVER) -> None:
     """The hooks below the tree; what they say of their own places is right on a host alone, so they are told where they are."""
     for one in installed.hooks(root, seconds=seconds, directory=f"{root.path}/run/cantle"):
-        text = one.text.replace(f"/{installed.ASK}", f"{root.path}/{installed.ASK}")
+        text = one.text.replace(f"/{installed.ASK}", shlex.quote(f"{root.path}/{installed.ASK}"))
         root.replace(one.place, text.encode(), 0o755)
 
 
