@@ -88,8 +88,8 @@ class Cleaning(msgspec.Struct, frozen=True):
 
 class HandleResult(msgspec.Struct, frozen=True):
     """The outcome for one unit. ``code`` and ``message`` are given with ``failed``; with ``ready`` they say what a person should know of
-    a unit that is lent: ``guest-gone``, ``guest-stopped``, ``unit-not-in-guest``. Without them it is as it should be. ``cleaning`` comes with ``absent``;
-    ``entered`` with ``ready``: the unit is in the guest that was named with it."""
+    a unit that is lent: ``guest-gone``, ``guest-stopped``, ``unit-not-in-guest``. Without them it is as it should be. ``cleaning`` comes
+    with ``absent``; ``entered`` with ``ready``: the unit is in the guest that was named with it."""
 
     uuid: str
     outcome: Outcome

@@ -9,15 +9,15 @@ import pytest
 from cantle.errors import HostError
 from cantle.kernel import tools
 from cantle.kernel.root import Root
+from cantle.kernel.tools import Ran
 
 
 def test_a_tool_s_exit_status_and_words_are_handed_on_in_one_line() -> None:
-    assert tools.run(["sh", "-c", "echo out; echo first >&2; echo; echo '  second' >&2; exit 7"], 10) == (
-        7,
-        "first; second",
+    assert tools.run(["sh", "-c", "echo out; echo first >&2; echo; echo '  second' >&2; exit 7"], 10) == Ran(
+        7, "first; second", "out\n\n"
     )
-    assert tools.run(["sh", "-c", "echo only out"], 10) == (0, "only out")
-    assert tools.run(["sh", "-c", "printf 'a\\377b' >&2; exit 1"], 10) == (1, "a\N{REPLACEMENT CHARACTER}b")
+    assert tools.run(["sh", "-c", "echo only out"], 10) == Ran(0, "only out", "only out\n")
+    assert tools.run(["sh", "-c", "printf 'a\\377b' >&2; exit 1"], 10) == Ran(1, "a\N{REPLACEMENT CHARACTER}b")
 
 
 def test_of_much_talk_the_end_is_kept() -> None:
@@ -36,7 +36,7 @@ def test_a_tool_that_is_not_there_and_one_that_does_not_end_are_told_apart() -> 
 
 
 def test_a_tool_has_nothing_to_read() -> None:
-    assert tools.run(["cat"], 10) == (0, "")
+    assert tools.run(["cat"], 10) == Ran(0, "")
 
 
 def test_a_tree_of_files_has_no_tools(tmp_path: Path) -> None:
