@@ -50,7 +50,9 @@ def lease() -> None:
 
 
 @lease.command("create")
-@click.argument("profile")
+@click.argument("profile", required=False)
+@click.option("--profile", "named", metavar="PROFILE", help="The same as PROFILE without the word.")
+@click.option("--flavor", metavar="FLAVOR", help="A flavor in place of a profile; FLAVOR without the word is the same.")
 @click.option("--host", help="Only from this host. [default: the best that fits]")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many times the profile.")
 @click.option("--workload", default="", help="Who it is for, in your words: the name of a guest.")
@@ -65,7 +67,9 @@ def lease() -> None:
 @output_options
 def create(
     *,
-    profile: str,
+    profile: str | None,
+    named: str | None,
+    flavor: str | None,
     host: str | None,
     count: int,
     workload: str,
@@ -80,7 +84,7 @@ def create(
     fmt: str,
     chosen: tuple[str, ...],
 ) -> None:
-    """Borrow what PROFILE asks for. All of it or nothing.
+    """Borrow what PROFILE, or a flavor, asks for. All of it or nothing.
 
     \b
     Examples:
@@ -89,10 +93,14 @@ def create(
       cantle lease create gold --workload vm1 --expires 2h --on-expiry notify
       cantle lease create gold --host gpu1 --attach lxc:c1 --wait
       cantle lease create gold --host gpu1 --attach libvirt:vm1 --start --wait
+      cantle lease create --flavor cg1.xlarge --attach lxc:c1 --wait
       cantle lease create gold -c uuid -o value
     """
+    names = [one for one in (profile, named, flavor) if one is not None]
+    if len(names) != 1:
+        raise click.UsageError("Name one profile or one flavor.")
     client = connect()
-    asked = {"profile": profile, "host": host, "count": count, "workload": workload}
+    asked = {"profile": names[0], "host": host, "count": count, "workload": workload}
     ends = {"expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry}
     body = {**asked, **ends, "attach": attach, "start": start or None, "numa_nodes": nodes or None}
     made = client.create("/v1/leases", {key: value for key, value in body.items() if value is not None})

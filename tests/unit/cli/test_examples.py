@@ -66,7 +66,7 @@ class Stage:
             self._made("profile", "gold")
         if path == "profile delete":
             self._made("profile", "small")
-        if noun in ("flavor", "explain") and verb != "create":
+        if noun == "lease" or (noun in ("flavor", "explain") and verb != "create"):
             self._made("flavor", "cg1.xlarge")
         if verb == "create":
             self._unmade(noun, words)

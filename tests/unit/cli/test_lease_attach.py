@@ -61,17 +61,30 @@ def test_what_is_no_guest_is_refused(server: Serving) -> None:
 
 
 def test_a_lease_that_nobody_attached_is_written_for_libvirt_whole_or_a_unit_of_it(server: Serving) -> None:
-    lease = server.json("lease", "create", "card", "--count", "2", "--wait")
+    both = ("--group", "resources:VGPU=1", "--group", "resources:PGPU=1")
+    assert server.cantle("profile", "create", "both", *both).code == 0
+    lease = server.json("lease", "create", "both", "--wait")
     whole = server.cantle("lease", "xml", lease["uuid"])
     assert (whole.code, whole.out.count("<hostdev")) == (0, 2)
-    unit = lease["arqs"][1]
-    one = server.cantle("lease", "xml", unit["attach_handle_uuid"])
+    unit = {arq["attach_handle_type"]: arq["attach_handle_uuid"] for arq in lease["arqs"]}
+    one = server.cantle("lease", "xml", unit["MDEV"])
     assert (one.code, one.out.count("<hostdev")) == (0, 1)
-    assert f'bus="0x{unit["attach_handle_info"]["bus"]}"' in one.out
+    assert f'<address uuid="{unit["MDEV"]}" />' in one.out
     assert one.out in whole.out
+    assert 'display="on" ramfb="on"' in server.cantle("lease", "xml", "--display", "--ramfb", unit["MDEV"]).out
     for words, code in (
         (["00000000-0000-4000-8000-000000000000"], "lease-not-found"),
-        (["--display", lease["uuid"]], "no-screen"),
+        (["--display", unit["PCI"]], "no-screen"),
         (["--ramfb", lease["uuid"]], "--ramfb goes with --display"),
     ):
         assert code in server.cantle("lease", "xml", *words).err
+
+
+def test_a_flavor_s_cards_go_into_a_guest_too(server: Serving) -> None:
+    assert server.cantle("flavor", "create", "one-card", "--spec", "resources:PGPU=1").code == 0
+    lease = server.json("lease", "create", "--flavor", "one-card", "--attach", "cdi:train", "--wait")
+    assert (lease["state"], lease["profile_name"], lease["attach"]) == ("active", "one-card", "cdi:train")
+    assert server.cantle("lease", "release", lease["uuid"], "--wait").code == 0
+    assert server.json("lease", "create", "--profile", "card", "--wait")["profile_name"] == "card"
+    for words in ([], ["card", "--flavor", "one-card"]):
+        assert "Name one profile or one flavor." in server.cantle("lease", "create", *words).err
