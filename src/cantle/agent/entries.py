@@ -78,7 +78,7 @@ class Entries:
                     begun[entering.guest_of(job.step)].append(job)
         fresh = set()
         for guest, its in begun.items():
-            if not any(entering.waits(job.step) for job in its):
+            if not any(entering.waits(job.step) for job in its) and not self._is_busy(guest):
                 found.update((job.uuid, self._do(job)) for job in its)
             elif self._begin(guest, its):
                 fresh.add(guest)
@@ -97,6 +97,11 @@ class Entries:
         """Forget what came of other units' steps."""
         with self._changed:
             self._done = {key: done for key, done in self._done.items() if key[0] in uuids}
+
+    def _is_busy(self, guest: str) -> bool:
+        """Two at once would write into one container's configuration."""
+        with self._changed:
+            return guest in self._busy
 
     def _begin(self, guest: str, jobs: list[Job]) -> bool:
         """Whether this guest, or any more guests, can be worked on now."""

@@ -10,14 +10,17 @@ import pytest
 from tests.unit.agent.service import M40, T4
 
 from cantle import simulate
-from cantle.agent import entries
+from cantle.agent import entering, entries
 from cantle.agent.converge import observe, plan
 from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.hands import Hands
 from cantle.attach.domains import DEFINED
 from cantle.kernel import mdev
+from cantle.kernel.root import Root
 from cantle.kernel.tools import Ran
+from cantle.kernel.undo import Undo
 from cantle.model.attach_handle import AttachType
+from cantle.model.step import Step
 from cantle.wire.work import Guest, HandleResult, Outcome, WantedHandle, Work
 
 FIRST = "11111111-2222-4333-8444-555555555555"
@@ -157,6 +160,29 @@ def test_a_unit_on_its_way_into_a_running_guest_is_not_taken_for_somebody_elses(
     virsh.let_go.set()
     assert ended.wait(30)
     assert [(one.outcome, one.entered) for one in settle()] == [(Outcome.READY, True)]
+
+
+def test_a_container_that_is_being_stopped_is_given_nothing_until_it_is(
+    t4: simulate.SimulatedRoot, ended: threading.Event, hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stops, done = threading.Event(), []
+
+    def step(_root: Root, one: Step, _undo: Undo) -> None:
+        if entering.STOP in one.args:
+            assert stops.wait(30)
+        done.append(one.name)
+
+    monkeypatch.setattr(entering, "EXECUTORS", dict.fromkeys((entering.ENTER, entering.LEAVE), step))
+    monkeypatch.setattr(entries, "_MOMENT", 0.05)
+    guest = {"kind": "lxc", "name": "c1"}
+    leave = entries.Job(FIRST, Step(entering.LEAVE, FIRST, {**guest, entering.STOP: "yes"}, False, True, "leave"))
+    enter = entries.Job(SECOND, Step(entering.ENTER, SECOND, guest, True, False, "enter"))
+    assert hands.entries.run([leave]) == {}
+    assert hands.entries.run([enter]) == {}
+    stops.set()
+    assert ended.wait(30)
+    assert hands.entries.run([leave, enter]).keys() == {FIRST, SECOND}
+    assert done == [entering.LEAVE, entering.ENTER]
 
 
 def test_no_more_guests_are_worked_on_at_once_than_there_may_be(
