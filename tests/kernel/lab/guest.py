@@ -24,6 +24,8 @@ from tests.kernel.lab.monitor import Monitor, MonitorError
 TO_COME_UP = 120.0
 #: Seconds in which each next message must come: a server starts in between, and processors may be shared.
 TO_GO_ON = 240.0
+#: The same where the guest's processor emulates another one.
+TO_GO_ON_NESTED = 900.0
 _CONSOLE_TAIL = 80
 #: Seconds for a QEMU that is going down to write what its guest said last.
 _LAST_WORDS = 5.0
@@ -102,6 +104,7 @@ class Guest:
     """A running guest. Whoever starts one calls ``kill`` at the end, whatever happened: it ends QEMU in any state."""
 
     def __init__(self, lab: Lab, boot: Boot, checkout: Path, tests: Sequence[str]) -> None:
+        self._patience = TO_GO_ON_NESTED if boot.nested else TO_GO_ON
         self._results = lab.results / boot.name
         self._results.mkdir()
         run = _RUN.format(checkout=shlex.quote(str(checkout)), python=shlex.quote(sys.executable))
@@ -151,7 +154,7 @@ class Guest:
                 self._wait_off()
                 return
             if "up" in message:
-                patience = TO_GO_ON
+                patience = self._patience
                 continue
             yield message
 

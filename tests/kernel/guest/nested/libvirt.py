@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.kernel.guest import sysfs
@@ -48,14 +51,46 @@ _DOMAIN = """
 _PORTS = 5
 
 
-def start_daemon(kept: Path) -> subprocess.Popen[bytes]:
-    """libvirt's daemon, whose domains are kept in a folder. It is not waited for."""
-    kept.mkdir(exist_ok=True)
-    subprocess.run(["mount", "--bind", str(kept), str(_DEFINED)], check=True)
-    with _SETTINGS.open("a") as settings:
-        settings.write(_PLAIN)
-    with Path("/lab/libvirtd.log").open("wb") as log:
-        return subprocess.Popen(["/usr/sbin/libvirtd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+class Daemon:
+    """libvirt's daemon, whose domains are kept in a folder. Starting it does not wait for it: :func:`answers`."""
+
+    def __init__(self, kept: Path) -> None:
+        kept.mkdir(exist_ok=True)
+        subprocess.run(["mount", "--bind", str(kept), str(_DEFINED)], check=True)
+        with _SETTINGS.open("a") as settings:
+            settings.write(_PLAIN)
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Domains that run are found again."""
+        with Path("/lab/libvirtd.log").open("ab") as log:
+            self._process = subprocess.Popen(["/usr/sbin/libvirtd"], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    def stop(self) -> None:
+        """Domains run on."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(60)
+            self._process = None
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """It does not run inside the ``with`` block, and answers again after it."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+            sysfs.until(answers, "libvirt answers again", 300)
+
+    @contextmanager
+    def cannot_write(self) -> Iterator[None]:
+        """Its configuration is on a disk that was mounted read-only."""
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(_DEFINED)], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(["mount", "-o", "remount,bind,rw", str(_DEFINED)], check=True)
 
 
 def virsh(*words: str) -> str:
@@ -105,15 +140,21 @@ class Domain:
         if self.state != "shut off":
             virsh("destroy", self.name)
 
+    def sources(self) -> str:
+        """Of which of the host's devices its definition speaks: addresses in sysfs's form, uuids of mediated devices."""
+        xml = "".join(re.findall(r"<source>.*?</source>", virsh("dumpxml", "--inactive", self.name), re.DOTALL))
+        at = re.findall(r"<address domain='0x(\w+)' bus='0x(\w+)' slot='0x(\w+)' function='0x(\w+)'/>", xml)
+        return " ".join(["{}:{}:{}.{}".format(*parts) for parts in at] + re.findall(r"<address uuid='([^']+)'/>", xml))
+
     def bus(self) -> Counter[str]:
         """What its kernel said last that is on its bus: how many of each ``vendor:device``. Nothing before it is up."""
         lines = self._console.read_text(errors="replace").splitlines() if self._console.exists() else []
         said = [line.split()[1:] for line in lines if line.startswith("BUS ")]
         return Counter(one.partition("=")[2] for one in said[-1]) if said else Counter()
 
-    def until_it_sees(self, expected: dict[str, int], seconds: float = 180.0) -> None:
+    def until_it_sees(self, expected: dict[str, int], seconds: float = 400.0) -> None:
         """Waits until it has exactly so many functions of these kinds. Fails with what it has."""
-        sysfs.until(self._console.exists, f"{self.name} has a console")
+        sysfs.until(self._console.exists, f"{self.name} has a console", 300)
         seen: dict[str, int] = {}
 
         def sees() -> bool:
