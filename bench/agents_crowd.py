@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 import json
 import random
@@ -133,11 +132,11 @@ class Crowd:
         return self
 
     async def __aexit__(self, *_exc: object) -> None:
-        for task in self._tasks:
-            task.cancel()
-        for task in self._tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        left = set(self._tasks)
+        while left:  # one that was just answered may miss it (asyncio.wait_for)
+            for task in left:
+                task.cancel()
+            _, left = await asyncio.wait(left, timeout=1)
 
     def answers(self) -> int:
         """Calls of all of them that were answered."""
