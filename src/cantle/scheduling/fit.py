@@ -86,7 +86,10 @@ def fit(request: Request, offers: Sequence[Offer], *, nodes: Collection[int] = (
     }
     if any(not any(right[ask.group, offer.deployable_id] for offer in ranked) for ask in set(wanted)):
         return None
-    for near in _nearness(request, ranked, nodes):
+    could = [
+        offer for offer in ranked if offer.room and any(right[ask.group, offer.deployable_id] for ask in set(wanted))
+    ]
+    for near in _nearness(request, could, nodes):
         suitable = [
             tuple(right[ask.group, offer.deployable_id] and near(request.groups[ask.group], offer) for offer in ranked)
             for ask in wanted
@@ -121,8 +124,12 @@ class _Near:
 
 
 def _nearness(request: Request, offers: Sequence[Offer], nodes: Collection[int]) -> list[_Near]:
-    """What to try, strictest first: everything on the nodes (on each node in turn, if the guest has none), then what policies allow."""
-    known = sorted({offer.numa_node for offer in offers if offer.numa_node is not None})
+    """What to try, strictest first: everything on the nodes (on each node in turn, if the guest has none: that of the best card first, or
+    a fuller card of another node would not be packed), then what policies allow.
+
+    :param offers: those that would do for some group, best first.
+    """
+    known = dict.fromkeys(offer.numa_node for offer in offers if offer.numa_node is not None)
     places: list[Collection[int]] = [nodes] if nodes else [[node] for node in known] or [[]]
     tries = [_Near(place, strict=True) for place in places if place]
     if not nodes and len(asks(request)) == 1:

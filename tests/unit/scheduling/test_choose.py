@@ -156,6 +156,17 @@ def test_slices_are_packed_on_the_fullest_host_and_card_so_that_whole_cards_stay
     assert addresses(one, there[1:3]) == [3]
 
 
+@pytest.mark.parametrize("policy", [None, *NumaPolicy])
+@pytest.mark.parametrize("units", [1, 2])
+def test_a_card_that_is_cut_already_is_taken_also_if_it_is_on_the_second_node(
+    policy: NumaPolicy | None, units: int
+) -> None:
+    """The empty card of the first node was opened, and was no whole card any more."""
+    sockets = {0: 0, 1: 1}
+    there = [offer(1, free=4, node=0, sockets=sockets), offer(2, free=2, used=2, node=1, sockets=sockets)]
+    assert addresses(Request((group(1, numa=policy),) * units), there) == [2] * units
+
+
 def test_whole_cards_are_spread_over_the_emptiest_hosts() -> None:
     one = profile({"resources:PGPU": "1"})
     there = [offer(number, host=host, resource_class="PGPU") for number, host in enumerate("abb")]
