@@ -59,9 +59,9 @@ def look(
         explainer.add(name, offers)
     if hostname is None:
         others = {kind.digest: kind for kind in asked.kinds}
-        for row in offer.per_kind(connection, digests):
-            if row.kind in others:
-                explainer.add_kind(others[row.kind], row.cards, row.hosts, row.hostname)
+        for digest, cards in offer.per_kind(connection, digests).items():
+            if digest in others:
+                explainer.add_kind(others[digest], cards)
         for row in offer.per_mode(connection):
             explainer.add_mode(row.mode, row.cards, row.hosts, row.hostname)
     until = offer.lent_until(connection, digests)

@@ -3,7 +3,7 @@ counted, with the mend. Pure: hosts are added one after the other, so that a lar
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from cantle.model.explanation import Explanation, GroupView, Reason
@@ -153,6 +153,7 @@ class _Tally:
     why: Why
     cards: int = 0
     hosts: set[str] = field(default_factory=set)
+    crowds: list[Collection[str]] = field(default_factory=list)
     more_hosts: int = 0
     examples: list[str] = field(default_factory=list)
 
@@ -164,7 +165,8 @@ class _Tally:
 
     def reason(self) -> Reason:
         why = self.why
-        return Reason(why.code, why.what, why.mend, self.cards, len(self.hosts) + self.more_hosts, tuple(self.examples))
+        hosts = len(self.hosts.union(*self.crowds)) + self.more_hosts
+        return Reason(why.code, why.what, why.mend, self.cards, hosts, tuple(self.examples))
 
 
 class Explainer:
@@ -232,26 +234,29 @@ class Explainer:
         if len(self._fitting) < NAMED:
             self._fitting.append(hostname)
 
-    def add_kind(self, kind: Kind, cards: int, hosts: int, example: str) -> None:
-        """So many cards of a kind that no group takes."""
-        self._cards += cards
+    def add_kind(self, kind: Kind, cards: Mapping[str, int]) -> None:
+        """So many cards, by host, of a kind that no group takes."""
+        total, example = sum(cards.values()), min(cards)
+        self._cards += total
         for position, group in enumerate(self._request.groups):
             wrong = mismatch(group, kind)
             if wrong is not None:
-                self._count(position, Why(wrong.code, wrong.what, wrong.mend), cards, hosts, example)
+                tally = self._count(position, Why(wrong.code, wrong.what, wrong.mend), total, example)
+                tally.crowds.append(cards.keys())
 
     def add_mode(self, mode: str, cards: int, hosts: int, example: str) -> None:
         """So many cards of a mode that offers nothing."""
         self._cards += cards
         why = Why("offers-nothing", f"is {mode} and offers nothing", "cantle device show says why")
         for position in range(len(self._request.groups)):
-            self._count(position, why, cards, hosts, example)
+            self._count(position, why, cards, example).more_hosts += hosts
 
-    def _count(self, position: int, why: Why, cards: int, hosts: int, example: str) -> None:
+    def _count(self, position: int, why: Why, cards: int, example: str) -> _Tally:
         tally = self._tally(self._groups[position], why)
         tally.cards += cards
-        tally.more_hosts += hosts
-        tally.examples = [*tally.examples, example][:EXAMPLES]
+        if example not in tally.examples:
+            tally.examples = [*tally.examples, example][:EXAMPLES]
+        return tally
 
     def _tally(self, among: dict[Why, _Tally], why: Why) -> _Tally:
         if why not in among:
@@ -266,9 +271,10 @@ class Explainer:
         """
         told: dict[RequestGroup, GroupView] = {}
         for position, group in enumerate(self._request.groups):
-            found = _sorted(self._groups[position], lent_until)
-            before = told[group].units if group in told else 0
-            told[group] = GroupView(group.name, before + group.units, self._suitable[position], found)
+            before = told.get(group)
+            found = _sorted(self._groups[position], lent_until) if before is None else before.reasons
+            units = group.units + (0 if before is None else before.units)
+            told[group] = GroupView(group.name, units, self._suitable[position], found)
         groups = tuple(told.values())
         together = _sorted(self._together, None)
         return Explanation(self._hosts, self._cards, self._fit_count, tuple(self._fitting), groups, together)

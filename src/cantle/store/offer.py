@@ -93,16 +93,12 @@ _ASKED = (
     .where(device_profiles.c.name == bindparam("called"))
 )
 
+#: By host, since a host with cards of several kinds counts once under a reason that they share.
 _PER_KIND = (
-    select(
-        deployables.c.kind,
-        func.count().label("cards"),
-        func.count(deployables.c.host_id.distinct()).label("hosts"),
-        func.min(hosts.c.hostname).label("hostname"),
-    )
+    select(deployables.c.kind, hosts.c.hostname, func.count().label("cards"))
     .join(hosts, hosts.c.id == deployables.c.host_id)
     .where(deployables.c.kind.is_not(None), deployables.c.kind.not_in(bindparam("kinds", expanding=True)))
-    .group_by(deployables.c.kind)
+    .group_by(deployables.c.kind, hosts.c.hostname)
 )
 
 #: Cards that offer nothing, by what they are.
@@ -164,9 +160,12 @@ def by_host(
         yield name, sorted(found[name], key=lambda one: (one.address, one.deployable_id))
 
 
-def per_kind(connection: Connection, without: Collection[str]) -> Sequence[Record]:
-    """kind, cards, hosts, hostname (of one) of every kind but these."""
-    return connection.execute(_PER_KIND, {"kinds": sorted(without)}).all()
+def per_kind(connection: Connection, without: Collection[str]) -> dict[str, dict[str, int]]:
+    """Of every kind but these, by its digest: how many cards each host has."""
+    found: dict[str, dict[str, int]] = defaultdict(dict)
+    for kind, hostname, cards in connection.execute(_PER_KIND, {"kinds": sorted(without)}):
+        found[kind][hostname] = cards
+    return found
 
 
 def per_mode(connection: Connection) -> Sequence[Record]:

@@ -164,7 +164,7 @@ def test_the_summary_is_one_sentence_with_the_commonest_reasons() -> None:
 def test_cards_that_are_only_counted_are_counted_in() -> None:
     explainer = Explainer(Request((group(1, "PGPU"),)))
     explainer.add("h1", [offer(1, resource_class="PGPU", free=0, used=1)])
-    explainer.add_kind(kind("VGPU"), 12, 3, "h2")
+    explainer.add_kind(kind("VGPU"), {"h2": 6, "h4": 2, "h5": 4})
     explainer.add_mode("display-only", 4, 4, "h3")
     (view,) = explainer.result("2026-12-24T18:00:00+00:00").groups
     assert [(reason.code, reason.cards, reason.hosts, reason.examples) for reason in view.reasons] == [
@@ -173,6 +173,17 @@ def test_cards_that_are_only_counted_are_counted_in() -> None:
         ("all-lent", 1, 1, ("h1 0000:01:00.0",)),
     ]
     assert "2026-12-24" in view.reasons[2].mend
+
+
+def test_a_host_with_two_kinds_of_wrong_cards_is_one_host() -> None:
+    """A cloud of three hosts was told of six."""
+    explainer = Explainer(Request((group(1, labels=(Requirement("arch", "s== fermi"),)),)))
+    explainer.add("h1", [offer(1)])
+    explainer.add_kind(kind("VGPU", product="17fd"), {"h1": 1, "h2": 2})
+    explainer.add_kind(kind("VGPU", product="20b0"), {"h2": 1})
+    ((reason,),) = (view.reasons for view in explainer.result().groups)
+    assert (reason.code, reason.cards, reason.hosts) == ("other-label", 5, 2)
+    assert reason.examples == ("h1 0000:01:00.0", "h1", "h2")
 
 
 def test_a_reason_of_several_cards_is_said_of_several() -> None:
