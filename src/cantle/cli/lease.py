@@ -26,7 +26,9 @@ _timeout = click.option(
     metavar="SECONDS",
     help="How long --wait waits.",
 )
-
+_nodes = click.option(
+    "--numa-node", "nodes", type=click.IntRange(min=0), multiple=True, help="A memory node of the guest."
+)
 
 _expires_at = click.option(
     "--expires-at",
@@ -56,7 +58,7 @@ def lease() -> None:
 @click.option("--host", help="Only from this host. [default: the best that fits]")
 @click.option("--count", type=click.IntRange(min=1), default=1, show_default=True, help="How many times the profile.")
 @click.option("--workload", default="", help="Who it is for, in your words: the name of a guest.")
-@click.option("--numa-node", "nodes", type=click.IntRange(min=0), multiple=True, help="A memory node of the guest.")
+@_nodes
 @_expires
 @_expires_at
 @_on_expiry
@@ -230,15 +232,17 @@ def release(*, uuid: str, force: bool, reason: str | None, wait: bool, timeout: 
 @lease.command("can-move")
 @click.argument("uuid")
 @click.option("--to", "host", required=True, help="The host that is to take it over.")
+@_nodes
 @output_options
-def can_move(*, uuid: str, host: str, fmt: str, chosen: tuple[str, ...]) -> None:
+def can_move(*, uuid: str, host: str, nodes: tuple[int, ...], fmt: str, chosen: tuple[str, ...]) -> None:
     """Say whether a host could take a lease over now. Changes nothing; exit code 4 if it could not.
 
     \b
     Examples:
       cantle lease can-move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2
     """
-    found = connect().get(f"/v1/leases/{segment(uuid)}/can-move", {"host": host})
+    asked = {"host": host, "numa_nodes": ",".join(map(str, nodes)) or None}
+    found = connect().get(f"/v1/leases/{segment(uuid)}/can-move", asked)
     print_record(found, fmt, columns=("fits", "summary"), chosen=chosen)
     if not found["fits"]:
         raise errors.NoCapacity("no-capacity", f"{host} cannot take lease {uuid} over now: {found['summary']}.")
@@ -248,10 +252,21 @@ def can_move(*, uuid: str, host: str, fmt: str, chosen: tuple[str, ...]) -> None
 @click.argument("uuid")
 @click.option("--to", "host", required=True, help="The host that is to take it over.")
 @click.option("--stopped", is_flag=True, help="Your word that the workload does not run: its devices go away under it.")
+@_nodes
 @_wait
 @_timeout
 @output_options
-def move(*, uuid: str, host: str, stopped: bool, wait: bool, timeout: float, fmt: str, chosen: tuple[str, ...]) -> None:
+def move(
+    *,
+    uuid: str,
+    host: str,
+    stopped: bool,
+    nodes: tuple[int, ...],
+    wait: bool,
+    timeout: float,
+    fmt: str,
+    chosen: tuple[str, ...],
+) -> None:
     """Move the lease of a stopped workload: its units are claimed on the other host and given back on its own, both or neither.
 
     \b
@@ -259,7 +274,8 @@ def move(*, uuid: str, host: str, stopped: bool, wait: bool, timeout: float, fmt
       cantle lease move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2 --stopped
     """
     client = connect()
-    moved = client.post(f"/v1/leases/{segment(uuid)}/move", {"host": host, "stopped": stopped})
+    body = {"host": host, "stopped": stopped, **({"numa_nodes": nodes} if nodes else {})}
+    moved = client.post(f"/v1/leases/{segment(uuid)}/move", body)
     if wait:
         moved = _until(client, uuid, ("active", "failed", "released"), timeout, "become active")
     _print(moved, fmt, chosen)

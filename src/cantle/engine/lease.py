@@ -211,7 +211,7 @@ def lend(connection: Connection, terms: Terms, found: Choice) -> Lease:
         "expires_at": terms.expires_at,
         "on_expiry": terms.on_expiry,
     }
-    lease_id = store.add(connection, {**values, "host_id": found.host_id})
+    lease_id = store.add(connection, {**values, "host_id": found.host_id, "times": terms.asked.request.count})
     if terms.attachment is not None:
         attachments.add(connection, lease_id, terms.attachment, start=terms.start)
     made = claim_units(connection, terms, found, lease_id, str(values["uuid"]))

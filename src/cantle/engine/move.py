@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, choice, explain
+from cantle.engine import announce, audit, choice, explain, guest
 from cantle.engine import lease as leases
 from cantle.engine.access import sees
 from cantle.engine.choice import Asked
@@ -21,21 +21,29 @@ from cantle.model.identity import Identity
 from cantle.model.lease import Lease, OnExpiry
 from cantle.store import arq, claim, host, stock
 from cantle.store import lease as store
+from cantle.store.attachment import attachment
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
 from cantle.store.types import Record
 
 
-def can_move(db: Database, who: Identity, uuid: str, *, to: str, aliases: Aliases) -> Explanation:
+def can_move(
+    db: Database, who: Identity, uuid: str, *, to: str, aliases: Aliases, nodes: Collection[int] = ()
+) -> Explanation:
     """Whether a host could take a lease over now, and why not. Changes nothing.
 
     :param to: the host's name.
+    :param nodes: the guest's memory nodes there, as for a new lease.
     :raises NotFound: ``lease-not-found``, ``host-not-found``.
-    :raises Conflict: ``lease-over``, ``lease-is-there``.
+    :raises Conflict: ``lease-over``, ``lease-is-there``, ``guest-has-enough``.
     """
     with db.read() as connection:
         row = _row(connection, who, uuid, to)
-        return explain.look(connection, _asked(connection, row, aliases), hostname=to)
+        asked = _asked(connection, row, aliases)
+        into = attachment(row)
+        if into is not None and (found := choice.find(connection, asked, hostname=to, nodes=nodes)) is not None:
+            guest.check_room(connection, into, found.host_id, found.taken)
+        return explain.look(connection, asked, hostname=to, nodes=nodes)
 
 
 def move_lease(
@@ -46,7 +54,7 @@ def move_lease(
 
     :param stopped: the caller's word that the workload does not run: its devices go away under it.
     :raises NotFound: ``lease-not-found``, ``host-not-found``.
-    :raises Conflict: ``workload-not-stopped``, ``lease-over``, ``lease-is-there``.
+    :raises Conflict: ``workload-not-stopped``, ``lease-over``, ``lease-is-there``; ``guest-has-enough`` of a guest of that name there.
     :raises NoCapacity: ``no-capacity``, with the explanation of that host.
     """
     if not stopped:
@@ -61,6 +69,7 @@ def move_lease(
         found = choice.hold(connection, asked, hostname=to, nodes=nodes)
         if found is None:
             raise explain.refusal(asked, explain.look(connection, asked, hostname=to, nodes=nodes))
+        guest.check_room(connection, attachment(row), found.host_id, found.taken)
         host.lock(connection, [row.host_id])
         moment = now()
         before = announce.leases_now(connection, {row.uuid})
@@ -99,10 +108,13 @@ def _row(connection: Connection, who: Identity, uuid: str, to: str) -> Record:
 
 
 def _asked(connection: Connection, row: Record, aliases: Aliases) -> Asked:
-    """What the lease asked for, as often as it did: so often as its first group's units are there."""
-    once = choice.by_name(connection, row.profile_name, 1, aliases)
-    first = sum(one.group_id == 0 for one in arq.of_lease(connection, row.id))
-    again = choice.by_name(connection, row.profile_name, max(1, first // once.request.groups[0].units), aliases)
+    """What the lease asked for, as often as it did."""
+    times = row.times
+    if times is None:  # of an older version: so often as its first group's units are there
+        once = choice.by_name(connection, row.profile_name, 1, aliases)
+        first = sum(one.group_id == 0 for one in arq.of_lease(connection, row.id))
+        times = max(1, first // once.request.groups[0].units)
+    again = choice.by_name(connection, row.profile_name, times, aliases)
     return choice.into(again, GuestKind(row.guest_kind) if row.guest_kind is not None else None)
 
 

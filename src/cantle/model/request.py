@@ -84,6 +84,11 @@ class Request:
         return sum(group.units for group in self.groups)
 
     @property
+    def count(self) -> int:
+        """How often it is asked for."""
+        return len(self.groups) // (self.once or len(self.groups))
+
+    @property
     def classes(self) -> frozenset[str] | None:
         """The resource classes that can serve it; None where a group does not say."""
         if any(not group.amounts for group in self.groups):

@@ -200,6 +200,7 @@ profile_classes = Table(
 
 # A loan: all the ARQs of one workload. Its state is read off its ARQs and claims; ``released_at`` is when it was given back. At
 # ``expires_at`` happens what ``on_expiry`` says; ``warned_at`` and ``expired_at`` are when that was announced, and when it was done.
+# ``times``: how often the profile was asked for; NULL in a lease that an older version made.
 leases = Table(
     "leases",
     metadata,
@@ -216,6 +217,7 @@ leases = Table(
     Column("on_expiry", name(16), nullable=False, server_default="detach"),
     Column("warned_at", UtcTime),
     Column("expired_at", UtcTime),
+    Column("times", Integer),
     Index(None, "project_id", "created_at"),
     Index(None, "workload"),
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4
+from msgspec.structs import replace
+from sqlalchemy import update
+from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4, whole
 
 from cantle.engine import lease as leases
 from cantle.engine.capacity import list_capacity
@@ -13,8 +15,10 @@ from cantle.engine.move import can_move, move_lease
 from cantle.engine.work import current_work
 from cantle.errors import Conflict, NoCapacity, NotFound
 from cantle.model.alias import NO_ALIASES
+from cantle.model.attachment import Attachment
 from cantle.model.lease import Lease, LeaseState
 from cantle.store.database import Database, host_topic
+from cantle.store.tables import leases as leases_table
 
 
 @pytest.fixture
@@ -117,6 +121,57 @@ def test_a_move_that_breaks_half_way_leaves_the_lease_where_it_was(
     assert (found.hostname, len(found.arqs)) == ("compute-1", 1)
     assert used(db) == {"compute-1": 1, "compute-2": 0}
     assert move(db, lease).hostname == "compute-2"
+
+
+def test_a_card_with_its_companion_goes_to_a_host_that_has_one_card(db: Database) -> None:
+    """It was counted as two that had been asked for."""
+    here, there = Host(db), Host(db, "compute-2")
+    pair = [replace(whole(address=address), labels={"unit": "a"}) for address in ("0000:3b:00.0", "0000:3c:00.0")]
+    here.report(*pair)
+    there.report(whole(host="compute-2"))
+    make_profile(db, "card", [{"resources:PGPU": "1"}])
+    lease = create_lease(db, ALICE, profile_name="card", hostname="compute-1")
+    assert len(lease.arqs) == 2, "one, and the one that goes along"
+    assert can_move(db, ALICE, lease.uuid, to="compute-2", aliases=NO_ALIASES).fit_count == 1
+    assert len(move(db, lease).arqs) == 1
+
+
+def test_a_lease_of_an_older_version_is_moved_with_as_many_units_as_it_has(
+    db: Database, hosts: tuple[Host, Host]
+) -> None:
+    lease = lent(db, count=2)
+    with db.write() as connection:
+        connection.execute(update(leases_table).values(times=None))
+    assert len(move(db, lease).arqs) == 2
+
+
+def test_a_lease_goes_to_the_memory_nodes_that_are_said_and_can_move_says_whether_it_could(db: Database) -> None:
+    """They could be said of a new lease, and were forgotten when it went elsewhere."""
+    here, there = Host(db), Host(db, "compute-2")
+    here.report(replace(whole(), numa_node=0))
+    there.report(replace(whole(host="compute-2"), numa_node=1))
+    make_profile(db, "near", [{"resources:PGPU": "1", "accel:numa_policy": "required"}])
+    lease = create_lease(db, ALICE, profile_name="near", hostname="compute-1", nodes=[0])
+    found = can_move(db, ALICE, lease.uuid, to="compute-2", aliases=NO_ALIASES, nodes=[0])
+    assert (found.fit_count, found.groups[0].reasons[0].code) == (0, "numa-other")
+    assert can_move(db, ALICE, lease.uuid, to="compute-2", aliases=NO_ALIASES, nodes=[1]).fit_count == 1
+    with pytest.raises(NoCapacity, match="NUMA node 1"):
+        move_lease(db, ALICE, lease.uuid, to="compute-2", stopped=True, aliases=NO_ALIASES, nodes=[0])
+
+
+def test_a_moved_lease_gives_a_guest_no_more_of_a_card_than_it_may_have(db: Database) -> None:
+    """A new lease was refused there, and one that was moved was not."""
+    for name in ("compute-1", "compute-2"):
+        Host(db, name).report(replace(t4(2, host=name), labels={"units_per_guest": "1"}))
+    make_profile(db, "one", [{"resources:VGPU": "1"}])
+    vm = Attachment.parse("libvirt:vm1")
+    lease = create_lease(db, ALICE, profile_name="one", hostname="compute-1", attachment=vm)
+    create_lease(db, ALICE, profile_name="one", hostname="compute-2", attachment=vm)
+    for asked in (lambda: can_move(db, ALICE, lease.uuid, to="compute-2", aliases=NO_ALIASES), lambda: move(db, lease)):
+        with pytest.raises(Conflict) as refused:
+            asked()
+        assert refused.value.code == "guest-has-enough"
+    assert get_lease(db, ALICE, lease.uuid).hostname == "compute-1"
 
 
 def test_a_moved_lease_that_is_ended_by_force_is_over_for_its_former_host_too(

@@ -23,6 +23,9 @@ from cantle.model.uuids import checked
 #: The longest that can be asked for in seconds from now: a hundred years.
 LONGEST_S = 100 * 366 * 86400
 
+#: A guest's memory nodes.
+Nodes = Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=999_999)]], msgspec.Meta(max_length=1024)]
+
 
 class LeaseQuery(collection.CollectionQuery, frozen=True, kw_only=True):
     """``include_released``: also those that are over. The others are matched as a whole."""
@@ -54,7 +57,7 @@ class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_expiry: OnExpiry = OnExpiry.DETACH
     attach: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     start: bool = False
-    numa_nodes: Annotated[list[Annotated[int, msgspec.Meta(ge=0, le=999_999)]], msgspec.Meta(max_length=1024)] = []
+    numa_nodes: Nodes = []
 
 
 class Shape(msgspec.Struct, frozen=True):
