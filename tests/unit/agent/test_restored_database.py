@@ -133,6 +133,22 @@ def test_a_unit_that_is_wanted_for_another_loan_at_once_is_not_ready_while_the_o
     assert life.settle()[FIRST].outcome is READY
 
 
+@pytest.mark.parametrize("named", [True, False], ids=["being taken back", "named no more"])
+def test_a_unit_whose_loan_had_ended_is_not_ready_for_the_next_while_the_one_before_holds_it(life: Life, named: bool) -> None:
+    """The database was restored to a time before that loan, and has lent the unit anew before its host could speak."""
+    first, second = (msgspec.structs.replace(slice_(FIRST), loan=loan) for loan in (SECOND, THIRD))
+    assert life.follow(1, first)[FIRST].outcome is READY
+    life.root.hold(FIRST, pid=4711)
+    # An ended lease has no request any more. Where nothing is named, there is nothing to tell the server of.
+    life.upkeep.follow(Work(2, unwanted=(slice_(FIRST),) if named else ()))
+    life.upkeep.settle()
+    refused = life.follow(3, second)[FIRST]
+    assert (refused.outcome, "4711" in str(refused.message)) == (Outcome.FAILED, True)
+    assert life.next().follow(3, second)[FIRST].outcome is Outcome.FAILED, "another life does not forget that"
+    life.root.let_go(4711)
+    assert life.settle()[FIRST].outcome is READY
+
+
 def test_an_agent_that_starts_again_knows_its_own_guests_from_strangers(life: Life) -> None:
     life.follow(1, slice_(FIRST), card())
     life.root.hold(FIRST)
