@@ -40,8 +40,8 @@ def next_memory(memory: Desired, work: Work, gone: Collection[str] = ()) -> Desi
 
 def lent_anew(memory: Desired, work: Work) -> set[str]:
     """Uuids of units that are wanted for another loan than before, or again, without having been taken back in between. No server does
-    that, but one whose database was restored and that has lent so much since that it is not behind any more: whoever holds one is a stranger
-    to it. Of a unit that was to be taken back the loan may be forgotten already."""
+    that, but one whose database was restored and that has lent so much since that it is not behind any more: whoever holds one is a
+    stranger to it. Of a unit that was to be taken back the loan may be forgotten already."""
     before = memory.work or Work(0)
     loans = {handle.uuid: handle.loan for handle in before.wanted}
     ending = {handle.uuid for handle in (*before.unwanted, *memory.leftovers)} - loans.keys()
