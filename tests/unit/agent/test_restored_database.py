@@ -134,7 +134,9 @@ def test_a_unit_that_is_wanted_for_another_loan_at_once_is_not_ready_while_the_o
 
 
 @pytest.mark.parametrize("named", [True, False], ids=["being taken back", "named no more"])
-def test_a_unit_whose_loan_had_ended_is_not_ready_for_the_next_while_the_one_before_holds_it(life: Life, named: bool) -> None:
+def test_a_unit_whose_loan_had_ended_is_not_ready_for_the_next_while_the_one_before_holds_it(
+    life: Life, named: bool
+) -> None:
     """The database was restored to a time before that loan, and has lent the unit anew before its host could speak."""
     first, second = (msgspec.structs.replace(slice_(FIRST), loan=loan) for loan in (SECOND, THIRD))
     assert life.follow(1, first)[FIRST].outcome is READY
