@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, choice, explain, guest
+from cantle.engine import announce, audit, choice, explain, guest, quota
 from cantle.engine import lease as leases
 from cantle.engine.access import sees
 from cantle.engine.choice import Asked
@@ -54,7 +55,8 @@ def move_lease(
 
     :param stopped: the caller's word that the workload does not run: its devices go away under it.
     :raises NotFound: ``lease-not-found``, ``host-not-found``.
-    :raises Conflict: ``workload-not-stopped``, ``lease-over``, ``lease-is-there``; ``guest-has-enough`` of a guest of that name there.
+    :raises Conflict: ``workload-not-stopped``, ``lease-over``, ``lease-is-there``; ``quota-exceeded`` while its units of an earlier move
+        are not back; ``guest-has-enough`` of a guest of that name there.
     :raises NoCapacity: ``no-capacity``, with the explanation of that host.
     """
     if not stopped:
@@ -71,6 +73,9 @@ def move_lease(
             raise explain.refusal(asked, explain.look(connection, asked, hostname=to, nodes=nodes))
         guest.check_room(connection, attachment(row), found.host_id, found.taken)
         host.lock(connection, [row.host_id])
+        # What the lease has now goes. What an earlier move has left behind, and is not back, is had besides.
+        back = Counter(one.resource_class for one in claim.of_lease(connection, row.id) if one.wanted)
+        quota.check(connection, row.project_id, found.taken, back=back)
         moment = now()
         before = announce.leases_now(connection, {row.uuid})
         if not store.move(connection, row, found.host_id, moment):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import Connection
 
@@ -25,10 +25,13 @@ _CLASS = re.compile(r"[A-Z0-9_]{1,255}")
 _SORT_KEY = "project_id"
 
 
-def check(connection: Connection, project: str | None, taken: Sequence[Taken]) -> None:
+def check(
+    connection: Connection, project: str | None, taken: Sequence[Taken], *, back: Mapping[str, int] | None = None
+) -> None:
     """Refuse to give a project more than it may have. Requests of one project for what is limited are checked one after the other.
 
     :param taken: all that is about to be claimed.
+    :param back: units that are given back for it, by class.
     :raises Conflict: ``quota-exceeded``; nothing was claimed.
     """
     wanted = Counter[str]()
@@ -36,11 +39,12 @@ def check(connection: Connection, project: str | None, taken: Sequence[Taken]) -
         wanted[one.offer.kind.resource_class] += one.amount
     if project is None or store.take_turn(connection, project, wanted) == 0:
         return
+    back = back or {}
     too_much = [
         f"{row.resource_class}: {'default limit' if row.project_id == DEFAULT else 'limit'} {row.most}, "
         f"in use {row.used}, asked for {wanted[row.resource_class]}"
         for row in store.limits(connection, project, wanted)
-        if row.used + wanted[row.resource_class] > row.most
+        if row.used - back.get(row.resource_class, 0) + wanted[row.resource_class] > row.most
     ]
     if too_much:
         raise Conflict(

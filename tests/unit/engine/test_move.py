@@ -12,6 +12,7 @@ from cantle.engine.capacity import list_capacity
 from cantle.engine.force import force_release
 from cantle.engine.lease import create_lease, get_lease, release_lease
 from cantle.engine.move import can_move, move_lease
+from cantle.engine.quota import set_quota
 from cantle.engine.work import current_work
 from cantle.errors import Conflict, NoCapacity, NotFound
 from cantle.model.alias import NO_ALIASES
@@ -83,6 +84,25 @@ def test_s2_4_a_host_that_has_not_what_it_takes_refuses_before_anything_is_chang
         move(db, lease)
     assert get_lease(db, ALICE, lease.uuid).hostname == "compute-1"
     assert used(db) == {"compute-1": 1, "compute-2": 2}
+
+
+def test_a_lease_that_moves_on_and_on_has_no_more_than_its_project_may_have(
+    db: Database, hosts: tuple[Host, Host]
+) -> None:
+    """Each host that it had left went on lending it a unit: a limit of one was two units, and more with more hosts."""
+    here, there = hosts
+    assert ALICE.project_id is not None
+    set_quota(db, ADMIN, ALICE.project_id, "VGPU", 1)
+    lease = lent(db)
+    here.obey()
+    move(db, lease)
+    there.obey()
+    with pytest.raises(Conflict, match="limit 1, in use 2, asked for 1") as refused:
+        move(db, lease, "compute-1")
+    assert refused.value.code == "quota-exceeded"
+    assert get_lease(db, ALICE, lease.uuid).hostname == "compute-2"
+    here.obey()
+    assert move(db, lease, "compute-1").hostname == "compute-1"
 
 
 def test_what_cannot_be_moved_is_refused_by_name(db: Database, hosts: tuple[Host, Host]) -> None:
