@@ -39,6 +39,10 @@ _WRITABLE = ("architecture", "config", "description", "devices", "ephemeral", "p
 Devices = dict[str, dict[str, str]]
 
 
+class _NotContainer(Conflict):
+    """A virtual machine: it takes no nodes, so it never has any."""
+
+
 class _Said(msgspec.Struct):
     """An answer, of any of the three types."""
 
@@ -76,7 +80,8 @@ def enter(root: Root, name: str, lease: str, nodes: Sequence[Node], undo: Undo) 
 
 
 def leave(root: Root, name: str, lease: str, undo: Undo) -> None:
-    """Take from a container what the lease gave it, but for what another lease needs too. One that is gone has nothing.
+    """Take from a container what the lease gave it, but for what another lease needs too. One that is gone has nothing, nor has a
+    virtual machine, or a host on which no daemon was ever installed.
 
     :raises Conflict: ``guest-changes``.
     :raises HostError: ``incus-away``, ``incus-refused``.
@@ -88,9 +93,11 @@ def leave(root: Root, name: str, lease: str, undo: Undo) -> None:
         before.update(_of(devices, lease))
         return _without(devices, lease)
 
+    if not _is_installed(root):
+        return
     try:
         changed = _change(root, name, change)
-    except NotFound:
+    except (NotFound, _NotContainer):
         return
     if changed:
         undo.push(f"write the devices of incus:{name} as they were", partial(_put_back, root, name, lease, before))
@@ -98,9 +105,11 @@ def leave(root: Root, name: str, lease: str, undo: Undo) -> None:
 
 def runs(root: Root, name: str, lease: str) -> bool:
     """Whether the container runs and has something by the lease. :raises HostError: as of :func:`enter`."""
+    if not _is_installed(root):
+        return False
     try:
         devices, _, instance = _read(root, name)
-    except NotFound:
+    except (NotFound, _NotContainer):
         return False
     return instance.get("status") == "Running" and bool(_of(devices, lease))
 
@@ -197,12 +206,17 @@ def _read(root: Root, name: str) -> tuple[Devices, str, Mapping[str, Any]]:
     if not isinstance(instance, dict):
         raise HostError("incus-refused", f"the daemon says nothing of {name} that could be understood")
     if instance.get("type", "container") != "container":
-        raise Conflict(
+        raise _NotContainer(
             "guest-not-container",
             f"{name} is a virtual machine of Incus, and device nodes are for containers",
             guest=f"incus:{name}",
         )
     return instance.get("devices") or {}, etag, instance
+
+
+def _is_installed(root: Root) -> bool:
+    """Whether a daemon keeps its files here, running or not: one that is stopped still has what it was given."""
+    return any(root.exists(one.rpartition("/")[0]) for one in SOCKETS)
 
 
 def _place(name: str) -> str:

@@ -60,6 +60,25 @@ def test_what_the_daemon_refuses_fails_the_lease_with_its_words(
     assert daemon.instances["c1"] == before
 
 
+def test_a_virtual_machine_fails_the_lease_and_its_card_is_free_again(
+    service: Service, t4: simulate.SimulatedRoot, daemon: Daemon, tmp_path: Path
+) -> None:
+    daemon.instances["c1"]["type"] = "virtual-machine"
+    with running(service, t4, tmp_path / "agent"):
+        lease = borrow(service)
+        assert (lease.state, lease.arqs[0].reason_code) == (LeaseState.FAILED, "guest-not-container")
+        until(lambda: service.free()[M40] == 1)
+
+
+def test_a_host_without_incus_fails_the_lease_and_its_card_is_free_again(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path
+) -> None:
+    with running(service, t4, tmp_path / "agent"):
+        lease = borrow(service)
+        assert (lease.state, lease.arqs[0].reason_code) == (LeaseState.FAILED, "incus-away")
+        until(lambda: service.free()[M40] == 1)
+
+
 def test_a_stopped_container_is_started_with_its_lease(
     service: Service, t4: simulate.SimulatedRoot, daemon: Daemon, tmp_path: Path
 ) -> None:

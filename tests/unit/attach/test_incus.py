@@ -191,6 +191,24 @@ def test_a_host_without_a_daemon_says_so(root: Root) -> None:
     assert caught.value.code == "incus-away"
 
 
+def test_there_is_nothing_to_take_from_where_no_daemon_is_installed(root: Root) -> None:
+    leave(root)
+    assert not incus.runs(root, "c1", LEASE)
+
+
+def test_a_daemon_that_is_stopped_may_have_what_it_was_given(root: Root, tmp_path: Path) -> None:
+    (tmp_path / "var/lib/incus").mkdir(parents=True)
+    with pytest.raises(HostError, match=r"var/lib/incus/unix\.socket") as caught:
+        leave(root)
+    assert caught.value.code == "incus-away"
+
+
+def test_a_virtual_machine_has_nothing_that_could_be_taken(root: Root, daemon: Daemon) -> None:
+    daemon.instances["c1"]["type"] = "virtual-machine"
+    leave(root)
+    assert not incus.runs(root, "c1", LEASE)
+
+
 def test_a_daemon_that_has_gone_says_so(root: Root, tmp_path: Path) -> None:
     (tmp_path / "var/lib/incus").mkdir(parents=True)
     (tmp_path / "var/lib/incus/unix.socket").write_text("")
