@@ -7,6 +7,7 @@ import signal
 import stat
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.real.lxc import MACHINE, Card, Container
@@ -221,6 +222,68 @@ def test_a_link_in_a_container_leads_nobody_out_of_it(
     assert "cantle" not in stranger.config.read_text().replace(stranger.name, "")
     stranger.run(f"/bin/busybox rm {card.node.path}; mknod {card.node.path} c {card.node.major} {card.node.minor}")
     assert not stranger.opens(card.node)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_container_that_has_the_hosts_dev_costs_the_host_no_node(card: Card, *, runs: bool) -> None:
+    """People bind all of /dev into a privileged container: the node inside is the host's own."""
+    made = Container(privileged=True)
+    try:
+        with made.config.open("a") as config:
+            config.write("\nlxc.autodev = 0\nlxc.mount.entry = /dev dev none bind 0 0\n")
+        made.start()
+        assert not made.opens(card.node)
+        lease = enter(made, card.node)
+        assert made.opens(card.node)
+        if not runs:
+            made.stop()
+        leave(made, lease)
+        assert MACHINE.exists(card.node.path.lstrip("/"))
+        if runs:
+            assert not made.opens(card.node)
+    finally:
+        made.remove()
+
+
+def test_links_in_a_stopped_containers_files_lead_nobody_out_of_it(
+    guest: Container, card: Card, tmp_path: Path
+) -> None:
+    """Its /dev is another directory of the host's, or the node's name another file's."""
+    guest.stop()
+    name = card.node.path.removeprefix("/dev/")
+    (tmp_path / name).touch()
+    inside = guest.home / "rootfs/dev"
+    inside.rmdir()
+    inside.symlink_to(tmp_path)
+    lease = enter(guest, card.node)
+    lxc.refresh(MACHINE, guest.name, lease, [card.node])
+    leave(guest, lease)
+    assert (tmp_path / name).exists()
+    inside.unlink()
+    inside.mkdir()
+    (inside / name).symlink_to(tmp_path / name)
+    lease = enter(guest, card.node)
+    lxc.refresh(MACHINE, guest.name, lease, [card.node])
+    leave(guest, lease)
+    assert (tmp_path / name).exists()
+
+
+def test_a_directory_that_is_made_for_a_node_is_open_to_all_in_the_container(guest: Container, card: Card) -> None:
+    """The agent's own files are for nobody else: its unit has UMask=0077."""
+    directory = Path("/dev") / f"cantle-test-{uuid.uuid4().hex[:8]}"
+    directory.mkdir()
+    node = Node(f"{directory}/{Path(card.node.path).name}", card.node.major, card.node.minor)
+    os.link(card.node.path, node.path)
+    before = os.umask(0o077)
+    try:
+        lease = enter(guest, node)
+        assert guest.opens(node)
+        assert guest.run(f"/bin/busybox stat -c %a {directory}") == "755"
+        leave(guest, lease)
+    finally:
+        os.umask(before)
+        os.unlink(node.path)
+        directory.rmdir()
 
 
 def test_a_card_that_the_host_lacks_stops_the_lease_before_the_container_is_touched(

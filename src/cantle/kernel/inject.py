@@ -38,6 +38,9 @@ def main(argv: Sequence[str]) -> int:
     :param argv: ``put`` or ``take``, the pid of the container's init, the node's absolute path, the same outside and inside.
     """
     verb, pid, path = argv
+    os.umask(
+        0o022
+    )  # the agent's own is for files that are nobody else's business; what is made here is for everybody in the container
     try:
         if verb == "put":
             put(int(pid), path)
@@ -73,7 +76,9 @@ def put(pid: int, path: str) -> None:
 
 
 def take(pid: int, path: str) -> None:
-    """Have nothing of that name in the container, neither bound nor left over in its files."""
+    """Have nothing of that name in the container, neither bound nor left over in its files. One whose /dev is the host's keeps the node:
+    it is the host's own, and what keeps the container out is that it has no permission any more."""
+    of_host = _file(path)
     _enter(pid)
     try:
         parent, name = _parent(path, make=False)
@@ -83,10 +88,21 @@ def take(pid: int, path: str) -> None:
         if ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
             raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
         left = os.stat(name, follow_symlinks=False)
+        if (left.st_dev, left.st_ino) == of_host and left.st_dev == os.fstat(parent).st_dev:
+            return
         if stat.S_ISCHR(left.st_mode) or (stat.S_ISREG(left.st_mode) and not left.st_size):
             os.unlink(name)
     except FileNotFoundError:
         return
+
+
+def _file(path: str) -> tuple[int, int] | None:
+    """Which file it is: file system and inode; None when there is none."""
+    try:
+        found = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _enter(pid: int) -> None:

@@ -17,7 +17,7 @@ _PLACE = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 def sweep(root: Root, rootfs: str, path: str) -> None:
     """Remove the device node or the empty file of this path from a container's directory; anything else stays. No link is followed: what
-    lies in there belongs to whoever rules in the container.
+    lies in there belongs to whoever rules in the container. What is the host's own stays too: a container may have the host's files.
 
     :param rootfs: absolute, as the host has it.
     :param path: absolute, as the container has it.
@@ -31,12 +31,21 @@ def sweep(root: Root, rootfs: str, path: str) -> None:
             for part in parts:
                 place = _open(opened, part, place)
             found = os.stat(name, dir_fd=place, follow_symlinks=False)
+            if _is_of_host(root, path, found):
+                return
             if stat.S_ISCHR(found.st_mode) or (stat.S_ISREG(found.st_mode) and not found.st_size):
                 os.unlink(name, dir_fd=place)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
         raise root.failed("write", f"{rel}/{path.strip('/')}", error) from error
+
+
+def _is_of_host(root: Root, path: str, found: os.stat_result) -> bool:
+    try:
+        return os.path.samestat(os.lstat(f"{root.path}/{path.strip('/')}"), found)
+    except OSError:
+        return False
 
 
 def _open(opened: contextlib.ExitStack, name: str, above: int | None) -> int:

@@ -49,3 +49,22 @@ def test_a_link_leads_nobody_out_of_the_container(tmp_path: Path, inside: Path) 
     sweep(tmp_path, "/dev/nvidia0")
     assert (tmp_path / "outside/renderD128").exists()
     assert (inside / "dev/nvidia0").is_symlink()
+
+
+def test_a_container_that_has_the_hosts_own_files_costs_the_host_no_node(tmp_path: Path) -> None:
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "dev/nvidia0").touch()
+    rootfs.sweep(Root(tmp_path), "/", "/dev/nvidia0")
+    assert (tmp_path / "dev/nvidia0").exists()
+
+
+def test_a_directory_that_is_a_link_is_not_gone_through_to_files_of_the_host(tmp_path: Path, inside: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc/nvidia0").touch()
+    (inside / "dev/dri").rmdir()
+    (inside / "dev").rmdir()
+    for target in ("/etc", "../../../../../etc", str(tmp_path / "etc")):
+        (inside / "dev").symlink_to(target)
+        sweep(tmp_path, "/dev/nvidia0")
+        assert (tmp_path / "etc/nvidia0").exists()
+        (inside / "dev").unlink()
