@@ -122,10 +122,10 @@ def _write(db: Database) -> None:
         return
     try:
         late = len(ids) - db.run(lambda connection: host.seen_if_free(connection, ids))
+        if late:
+            db.run(lambda connection: host.seen_late(connection, ids))
     except BaseException:
         with signs.lock:
             for host_id in ids:  # they are due again when they are heard next
                 signs.noted.pop(host_id, None)
         raise
-    if late:
-        db.run(lambda connection: host.seen_late(connection, ids))

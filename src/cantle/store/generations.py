@@ -45,7 +45,6 @@ class Generations:
         now = time.monotonic()
         if (row.hosts, row.generations) == self._sum and now < self._whole_at:
             return []
-        self._sum, self._whole_at = (row.hosts, row.generations), now + WHOLE_S
         # Who waits is asked after the sum was read: whoever comes later reads his own row later than that.
         waiting = wakeups.waited_for(OF_HOSTS)
         if len(waiting) > LONGEST:
@@ -53,6 +52,8 @@ class Generations:
         else:
             names = [topic.removeprefix(OF_HOSTS) for topic in waiting]
             rows = _NAMED.all(connection, {"names": names}) if names else []
+        # Not before they were compared: what could not be is looked at with the next.
+        self._sum, self._whole_at = (row.hosts, row.generations), now + WHOLE_S
         return changed(wakeups, rows)
 
 

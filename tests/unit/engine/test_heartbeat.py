@@ -107,15 +107,17 @@ def test_a_report_that_is_known_writes_a_sign_of_life_only_where_the_last_is_a_m
         assert len(sent) == statements
 
 
+@pytest.mark.parametrize("away_at", ["seen_if_free", "seen_late"])
 def test_what_the_database_did_not_take_is_due_again(
-    db: Database, crowd: list[Record], monkeypatch: pytest.MonkeyPatch
+    db: Database, crowd: list[Record], monkeypatch: pytest.MonkeyPatch, away_at: str
 ) -> None:
     with monkeypatch.context() as broken:
 
         def away(*_: object) -> int:
             raise Unavailable("database-away", "it is not there")
 
-        broken.setattr(store, "seen_if_free", away)
+        broken.setattr(store, "seen_if_free", lambda *_: 0)  # somebody has all of them locked
+        broken.setattr(store, away_at, away)
         with pytest.raises(Unavailable), heartbeat.heard(db, crowd[0]), heartbeat.heard(db, crowd[1]):
             pass
     for row in crowd[:2]:

@@ -19,6 +19,7 @@ from tests.unit.engine.cloud import NOVA_FOR_ALICE, Host, capacity_of, make_prof
 from cantle.engine.arq import create_arqs
 from cantle.engine.bind import Bind, bind
 from cantle.engine.work import current_work
+from cantle.errors import Unavailable
 from cantle.model.event import Channel
 from cantle.store import outbox
 from cantle.store.database import Database, wake
@@ -221,6 +222,29 @@ def test_one_look_for_a_crowd_is_one_statement_while_nothing_changes_and_finds_t
         with db.statements() as sent:
             assert generations.look(connection, wakeups) == ["host/c2"], "for the other one nobody waits"
         assert len(sent) == 2
+
+
+def test_a_look_that_the_database_broke_off_half_way_is_made_again_at_once(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The host that had changed was passed over for ten seconds then."""
+    Host(db, "c0").report(t4(1, host="c0"))
+    wakeups, generations = Wakeups(0.25), Generations()
+    with ExitStack() as stack:
+        waiting(wakeups, stack, 1)
+        with db.read() as connection:
+            generations.look(connection, wakeups)
+        generation(db, "c0", 2)
+
+        def broken(_beginning: str) -> list[str]:
+            raise Unavailable("database-away", "it is not there")
+
+        with monkeypatch.context() as away, db.read() as connection:
+            away.setattr(wakeups, "waited_for", broken)
+            with pytest.raises(Unavailable):
+                generations.look(connection, wakeups)
+        with db.read() as connection:
+            assert generations.look(connection, wakeups) == ["host/c0"]
 
 
 def test_changes_that_cancel_each_other_out_are_found_too(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
