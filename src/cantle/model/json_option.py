@@ -18,15 +18,17 @@ class Entry:
 
     :param text: its value, as written.
     :param place: file and line for people, ``/etc/cantle/cantle.conf:12``; "" where it came from elsewhere.
+    :param part_of: the option it is a part of, where that is not the one whose reader reads it.
     """
 
     text: str
     place: str = ""
+    part_of: str | None = None
 
     def refused(self, code: str, option: str, why: str) -> BadConfig:
         """The error that names the place, the option and what is wrong."""
         at = f"{self.place}: " if self.place else ""
-        return BadConfig(code, f"{at}{option}: {why}", place=self.place)
+        return BadConfig(code, f"{at}{self.part_of or option}: {why}", place=self.place)
 
 
 def decode(text: str) -> object:

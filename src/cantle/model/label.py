@@ -101,7 +101,7 @@ def _rule(entry: Entry, option: str, match_keys: frozenset[str]) -> Rule:
         raise entry.refused(CODE, option, f"{', '.join(wrong)} cannot be a label here.")
     if not labels:
         raise entry.refused(CODE, option, f"{entry.text!r} says nothing of what it matches; add a label.")
-    (spec,) = parse_specs([Entry(json.dumps(match), entry.place)]).specs
+    (spec,) = parse_specs([Entry(json.dumps(match), entry.place, option)]).specs
     model, hostname = (_pattern(entry, option, key, given.get(key, "*")) for key in ("model", "hostname"))
     return Rule(spec, model.lower(), hostname, {key: _value(entry, option, key, labels[key]) for key in labels})
 

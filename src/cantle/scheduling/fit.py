@@ -89,6 +89,8 @@ def fit(request: Request, offers: Sequence[Offer], *, nodes: Collection[int] = (
     could = [
         offer for offer in ranked if offer.room and any(right[ask.group, offer.deployable_id] for ask in set(wanted))
     ]
+    if sum(ask.amount for ask in wanted) > sum(offer.room for offer in could):
+        return None  # or the search would try each way of being too few
     for near in _nearness(request, could, nodes):
         suitable = [
             tuple(right[ask.group, offer.deployable_id] and near(request.groups[ask.group], offer) for offer in ranked)

@@ -131,6 +131,13 @@ def test_what_configuration_says_goes_before_what_the_driver_says() -> None:
     assert labelled(view(said), device).labels == {"units_per_guest": "4", "other": "x"}
 
 
+def test_an_address_of_a_label_that_is_none_is_told_of_the_label() -> None:
+    """The whitelist was named, and there was none."""
+    with pytest.raises(BadConfig, match=r"^\[labels\] card: .*function") as caught:
+        labelling(cards=({"address": "0000:05:00.[0", "rack": "r7"},))
+    assert caught.value.code == "bad-device-spec"
+
+
 @pytest.mark.parametrize("value", ["0", "-1", "many", "1.5"])
 def test_a_limit_per_guest_that_is_no_number_is_refused(value: str) -> None:
     with pytest.raises(BadConfig, match="units_per_guest") as caught:

@@ -138,6 +138,20 @@ def test_a_specific_card_is_left_to_the_group_that_needs_it() -> None:
     assert addresses(needs, [special, plain]) == [2, 1]
 
 
+def test_sixty_four_different_groups_on_sixteen_different_cards_are_refused_without_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Anybody who may ask for a lease could have the server think for seconds, of each host with such cards."""
+    traits = [f"CUSTOM_{number}" for number in range(16)]
+    there = [offer(number, resource_class="PGPU", traits=(trait,)) for number, trait in enumerate(traits)]
+    needs = Request(tuple(group(1, "PGPU", forbidden=(traits[number % 16],)) for number in range(64)))
+    # A search has no limit to compare its steps with, so that one that is begun fails.
+    monkeypatch.setattr("cantle.scheduling.fit.MAX_STEPS", None)
+    assert addresses(needs, there) is None
+    with pytest.raises(TypeError):
+        addresses(replace(needs, groups=needs.groups[:1]), there)
+
+
 def test_groups_of_one_card_are_packed_where_spreading_would_fail() -> None:
     needs = profile({"resources:VGPU": "1"}, {"resources:VGPU": "3"})
     assert addresses(needs, [offer(1, free=3, used=1), offer(2, free=1)]) == [2, 1]
