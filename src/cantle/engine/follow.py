@@ -27,20 +27,25 @@ class Follower:
 
     def __init__(self, db: Database, after: str | None = None) -> None:
         self._db = db
+        #: How far the next look goes back. Who comes back has to look for what came late since he left, however long ago that was.
+        self._reach_s = REACH_S
         with db.read() as connection:
             if after is None:
                 self._last = store.last(connection)
                 earlier = store.after(connection, self._last, reach=REACH, seconds=REACH_S, most=REACH)
                 self._seen = {one.id for one in earlier} | {self._last}
             else:
-                self._last = store.number(connection, uuids.canonical(after) or "") or 0
+                self._last, age = store.place(connection, uuids.canonical(after) or "") or (0, 0.0)
+                self._reach_s += age
                 self._seen = {self._last}
 
     def look(self) -> list[Record]:
         """What is new, oldest first; may be nothing."""
         with self._db.read() as connection:
-            found = store.after(connection, self._last, reach=REACH, seconds=REACH_S, most=REACH + AT_ONCE)
+            found = store.after(connection, self._last, reach=REACH, seconds=self._reach_s, most=REACH + AT_ONCE)
         fresh = [one for one in found if one.id not in self._seen][:AT_ONCE]
+        if len(fresh) < AT_ONCE:
+            self._reach_s = REACH_S
         self._seen.update(one.id for one in fresh)
         self._last = max([self._last, *(one.id for one in fresh)])
         self._seen = {number for number in self._seen if number > self._last - REACH}

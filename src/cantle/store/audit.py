@@ -52,7 +52,7 @@ _AFTER = (
     .order_by(table.c.id)
     .limit(bindparam("most"))
 )
-_NUMBER = select(table.c.id).where(table.c.uuid == bindparam("of"))
+_PLACE = select(table.c.id, table.c.created_at, database_now().label("now")).where(table.c.uuid == bindparam("of"))
 _LAST = select(func.coalesce(func.max(table.c.id), 0))
 
 
@@ -85,10 +85,10 @@ def after(connection: Connection, last: int, *, reach: int, seconds: float, most
     return [record(row) for row in connection.execute(_AFTER, values)]
 
 
-def number(connection: Connection, uuid: str) -> int | None:
-    """The number of a record; None for one that is not there."""
-    found: int | None = connection.execute(_NUMBER, {"of": uuid}).scalar()
-    return found
+def place(connection: Connection, uuid: str) -> tuple[int, float] | None:
+    """The number of a record, and how many seconds ago it was written; None for one that is not there."""
+    row = connection.execute(_PLACE, {"of": uuid}).first()
+    return None if row is None else (row.id, (row.now - row.created_at).total_seconds())
 
 
 def last(connection: Connection) -> int:

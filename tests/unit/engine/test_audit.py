@@ -11,6 +11,7 @@ from tests.databases import KINDS, database
 from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, Host, bound, t4, whole
 from tests.unit.engine.lending import PROJECT, actions, lending_host, slices_host
 
+from cantle.engine import follow
 from cantle.engine.arq import delete_arqs_of_instance
 from cantle.engine.audit import list_records, record
 from cantle.engine.follow import Follower
@@ -65,6 +66,22 @@ def test_whoever_comes_back_gets_all_he_missed(db: Database) -> None:
     assert [one.action for one in Follower(db, seen[1].uuid).look()][-1] == "c"
     assert Follower(db).look() == []
     assert {one.action for one in Follower(db, "11111111-2222-4333-8444-555555555555").look()} == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize("at_once", [1, 500])
+def test_whoever_was_away_for_long_gets_what_a_slower_transaction_wrote_before_his_last_record(
+    db: Database, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    """It was committed after he had gone, and is older than a minute by now; he never heard of it."""
+    monkeypatch.setattr(follow, "AT_ONCE", at_once)
+    with db.write() as connection:
+        for action in ("slow", "slower", "seen", "missed"):
+            record(connection, ADMIN, action, Thing())
+        connection.execute(update(audit_records).values(created_at=database_now(-300.0)))
+    seen = next(one.uuid for one in list_records(db) if one.action == "seen")
+    follower = Follower(db, seen)
+    told = [one.action for _ in range(4) for one in follower.look()]
+    assert told == ["slow", "slower", "missed"]
 
 
 def test_one_who_waits_is_woken(db: Database) -> None:
