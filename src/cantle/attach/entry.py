@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from cantle.attach import cdi, domain, incus, lxc
-from cantle.errors import CantleError
-from cantle.kernel import container, node
+from cantle.errors import CantleError, Conflict
+from cantle.kernel import container, node, nvidia
 from cantle.kernel.char_device import Node
 from cantle.kernel.root import Root
 from cantle.kernel.undo import Undo
@@ -100,12 +100,9 @@ def check_unused(root: Root, card: str) -> None:
     """Refuse while a process of a container has a card, or a MIG slice, open. One that has no nodes now is used by none.
 
     :raises Conflict: ``device-held``.
+    :raises HostError: ``host-read-failed``: it cannot be found out.
     """
-    try:
-        its = _of(root, card)
-    except CantleError:
-        return
-    container.check_unused(root, its)
+    container.check_unused(root, _own(root, card))
 
 
 def unit(card: str, info: Mapping[str, str]) -> str:
@@ -120,6 +117,20 @@ def _of(root: Root, unit: str) -> tuple[Node, ...]:
     if slice_ is not None:
         return node.of_slice(root, PciAddress.parse(slice_[1]), int(slice_[2]), int(slice_[3]))
     return node.of_card(root, PciAddress.parse(unit)) if is_pci(unit) else node.of_mdev(root, unit)
+
+
+def _own(root: Root, unit: str) -> Sequence[Node]:
+    """The nodes that are a unit's alone: also while what it shares with others is missing, as when nvidia-uvm was unloaded."""
+    slice_ = _SLICE.fullmatch(unit)
+    if slice_ is None and is_pci(unit):
+        return node.own_of_card(root, PciAddress.parse(unit))
+    try:
+        if slice_ is None:
+            return node.of_mdev(root, unit)
+        minor = nvidia.minor(root, PciAddress.parse(slice_[1]))
+        return () if minor is None else nvidia.mig_nodes(root, minor, int(slice_[2]), int(slice_[3]))
+    except Conflict:
+        return ()  # there is no such slice, or device, now
 
 
 def _restore(root: Root, lease: str, before: bytes | None) -> None:

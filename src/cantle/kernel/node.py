@@ -27,7 +27,7 @@ def of_card(root: Root, address: PciAddress) -> tuple[Node, ...]:
     :raises HostError: ``host-read-failed``.
     """
     driver = root.link_name(f"{PCI_DEVICES}/{address}/driver")
-    own = [*nvidia.nodes(root, address), *drm.render_nodes(root, address)]
+    own = own_of_card(root, address)
     if not own or driver in (None, VFIO_PCI):
         now = f"it is on {driver}" if driver is not None else "no driver is bound to it"
         raise Conflict(
@@ -41,6 +41,11 @@ def of_card(root: Root, address: PciAddress) -> tuple[Node, ...]:
     if kfd is not None:
         shared.append(Node(root.host_path("dev/kfd"), *kfd, shared=True))
     return (*own, *shared)
+
+
+def own_of_card(root: Root, address: PciAddress) -> tuple[Node, ...]:
+    """Those of them that are the card's alone; none where no driver makes any. :raises HostError: ``host-read-failed``."""
+    return (*nvidia.nodes(root, address), *drm.render_nodes(root, address))
 
 
 def of_slice(root: Root, address: PciAddress, gpu_instance: int, compute_instance: int) -> tuple[Node, ...]:
