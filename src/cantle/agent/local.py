@@ -52,7 +52,6 @@ class Local:
         """Listen no more; questions that are being answered are."""
         listening, self._socket = self._socket, None
         if listening is not None:
-            listening.shutdown(socket.SHUT_RDWR)  # wakes the thread
             local_socket.remove(self._root, self._rel, listening)
 
     def _serve(self, listening: socket.socket) -> None:

@@ -80,17 +80,17 @@ class Starting:
     def _refreshed(
         self, question: Question, done: list[tuple[WantedHandle, HandleResult]]
     ) -> list[tuple[WantedHandle, HandleResult]]:
-        """A container's book of the lease, with the numbers of now."""
-        ready = [handle for handle, result in done if result.outcome is Outcome.READY and _into(handle, question)]
-        if not ready:
-            return done
-        try:
-            lxc.refresh(self._root, question.name, question.lease, self._nodes(ready))
-        except CantleError as error:
-            _log.warning("lxc:%s starts with what it had: %s", question.name, error)
-            failed = HandleResult("", Outcome.FAILED, error.code, error.message)
-            return [(one, msgspec.structs.replace(failed, uuid=one.uuid) if one in ready else was) for one, was in done]
-        return done
+        """A container's books of its leases, with the numbers of now. Who asks without a lease, by hand, asks for all of them."""
+        into = [handle for handle, result in done if result.outcome is Outcome.READY and _into(handle, question)]
+        failed: dict[str, CantleError] = {}
+        for lease in sorted({handle.guest.lease for handle in into if handle.guest is not None}):
+            its = [handle for handle in into if handle.guest is not None and handle.guest.lease == lease]
+            try:
+                lxc.refresh(self._root, question.name, lease, self._nodes(its))
+            except CantleError as error:
+                _log.warning("lxc:%s starts with what it had of lease %s: %s", question.name, lease, error)
+                failed.update((handle.uuid, error) for handle in its)
+        return [(one, _failed(one, failed[one.uuid]) if one.uuid in failed else result) for one, result in done]
 
     def _nodes(self, ready: Sequence[WantedHandle]) -> Sequence[Node]:
         units = [entering.unit(handle) for handle in ready]
@@ -132,7 +132,7 @@ class Starting:
 
     def _correct(self, question: Question) -> None:
         """liblxc read the numbers before its hook asked: if they have changed since, the container is permitted others' devices."""
-        if not self._await(question.name, lambda pid: pid is not None):
+        if question.permitted is None or not self._await(question.name, lambda pid: pid is not None):
             return
         with self._upkeep.alone(_WITHIN) as free:
             wanted = [one for one in self._upkeep.wanted if _into(one, question)]
@@ -141,8 +141,8 @@ class Starting:
             try:
                 nodes = self._nodes(wanted)
                 numbers = {container.number(node) for node in nodes}
-                if numbers != set(question.permitted or ()):
-                    lxc.correct(self._root, question.name, question.lease, nodes, question.permitted or ())
+                if numbers != set(question.permitted):
+                    lxc.correct(self._root, question.name, question.lease, nodes, question.permitted)
                     _log.warning("lxc:%s started with device numbers of before, and has those of now", question.name)
             except CantleError as error:
                 _log.warning("lxc:%s may lack devices of lease %s: %s", question.name, question.lease, error)
@@ -158,6 +158,10 @@ def _is_its(handle: WantedHandle, question: Question) -> bool:
 
 def _into(handle: WantedHandle, question: Question) -> bool:
     return handle.guest is not None and _is_its(handle, question)
+
+
+def _failed(handle: WantedHandle, error: CantleError) -> HandleResult:
+    return HandleResult(handle.uuid, Outcome.FAILED, error.code, error.message)
 
 
 def _told(handle: WantedHandle, result: HandleResult) -> UnitAnswer:

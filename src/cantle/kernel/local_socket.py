@@ -69,10 +69,13 @@ def _free(root: Root, rel: str, path: str) -> None:
 
 
 def remove(root: Root, rel: str, ours: socket.socket) -> None:
-    """Stop listening, and take the name away."""
-    ours.close()
+    """Take the name away, and stop listening. In this order: a process that found nobody listening would have put its own in the name's
+    place meanwhile. Whoever waits in ``accept`` is woken."""
     with contextlib.suppress(OSError):
         os.unlink(f"{root.path}/{rel}")
+    with contextlib.suppress(OSError):
+        ours.shutdown(socket.SHUT_RDWR)
+    ours.close()
 
 
 def peer(connection: socket.socket) -> tuple[int, int]:

@@ -148,6 +148,20 @@ def test_a_container_is_asked_about_at_its_start_and_its_book_has_the_numbers_of
         assert "195" not in place.read_text()
 
 
+def test_a_hook_that_names_no_lease_leaves_nothing_that_would_keep_the_container_its_card(
+    service: Service, host: simulate.SimulatedRoot, tmp_path: Path
+) -> None:
+    """Written into the configuration by hand: what it left looked like another lease of the same container's."""
+    install(host)
+    with running(service, host, tmp_path / "agent", local_socket=SOCKET):
+        book = Path(host.path, lxc.book("c1", lend(service, "card", "lxc:c1").uuid))
+        before = book.read_text()
+        book.write_text("of before\n")
+        assert run(host, installed.LXC, "starting", "c1", "", "", "c1", "lxc", "pre-start") == ""
+        assert book.read_text() == before
+        assert [one.name for one in book.parent.iterdir()] == [book.name]
+
+
 def test_what_cannot_be_made_ready_is_said_and_the_guest_starts(
     service: Service, host: simulate.SimulatedRoot, tmp_path: Path
 ) -> None:
@@ -255,6 +269,23 @@ def test_the_socket_is_for_its_owner_alone_and_a_second_agent_leaves_it_to_the_f
 
 def _lent(root: Root, *guests: str, units: tuple[str, ...] = ()) -> None:
     root.replace(LENT, json.dumps({"guests": guests, "units": units}).encode())
+
+
+def test_an_agent_that_begins_while_another_ends_keeps_its_socket(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    begun = []
+
+    class Ending(socket.socket):
+        """The other's: the new agent begins as soon as nobody listens on it any more."""
+
+        def shutdown(self, how: int) -> None:
+            super().shutdown(how)
+            begun.append(local_socket.listen(root, SOCKET))
+
+    with Ending(fileno=local_socket.listen(root, SOCKET).detach()) as ending:
+        local_socket.remove(root, SOCKET, ending)
+    with begun[0], connected(root):
+        pass
 
 
 def test_a_guest_without_a_lease_waits_for_no_agent(t4: simulate.SimulatedRoot) -> None:
