@@ -135,6 +135,7 @@ class Root:
         above = self._made(parent)
         try:
             os.mkdir(name, 0o755, dir_fd=above)
+            os.chmod(name, 0o755, dir_fd=above)  # noqa: S103 - others read what is for them, whatever this process's umask is
         except FileExistsError:
             pass  # somebody was faster, or it is a link to nothing, which the next line says
         finally:

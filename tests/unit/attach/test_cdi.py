@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,14 @@ def test_an_empty_file_is_not_written_since_engines_refuse_it(devices: dict[str,
     with pytest.raises(Conflict) as caught:
         cdi.document(cdi.LEASE_KIND, devices)
     assert caught.value.code == "no-device-nodes"
+
+
+def test_engines_of_users_may_look_for_leases_though_the_agents_own_files_are_for_nobody_else(tmp_path: Path) -> None:
+    """Its unit has UMask=0077."""
+    before = os.umask(0o077)
+    try:
+        cdi.write(Root(tmp_path), LEASE, "train", [Node("/dev/nvidia0", 195, 0)])
+    finally:
+        os.umask(before)
+    place = tmp_path / cdi.path(LEASE)
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (place.parent, place)] == [0o755, 0o644]
