@@ -13,6 +13,11 @@ from cantle.model.attachment import Attachment, GuestKind
 
 #: Seconds for one call: libvirt answers when the guest's memory is there, all of it.
 _CALL = 300.0
+#: There while systemd runs the host (sd_booted(3)).
+_SYSTEMD = "run/systemd/system"
+#: A container is everybody's: below the agent's unit it would have that one's sandbox (no network of its own, no device nodes, half of
+#: the file system read-only), and might end with it. ``forking``: this returns when lxc-start does, and with its status.
+_OUTSIDE = ("systemd-run", "--quiet", "--collect", "--property=Type=forking", "--property=Delegate=yes", "--")
 
 
 def start(root: Root, guest: Attachment) -> str | None:
@@ -47,6 +52,8 @@ def _begin(root: Root, guest: Attachment) -> Ran:
         case GuestKind.LIBVIRT:
             return root.run(["virsh", "-q", "-c", URI, "start", guest.name], _CALL)
         case GuestKind.LXC:
-            return root.run(["lxc-start", "-n", guest.name, "--daemon"], _CALL)
+            return root.run(
+                [*(_OUTSIDE if root.exists(_SYSTEMD) else ()), "lxc-start", "-n", guest.name, "--daemon"], _CALL
+            )
         case _:
             raise BadRequest("guest-kind-unknown", f"{guest} is no guest that this agent could start")

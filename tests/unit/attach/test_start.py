@@ -24,6 +24,7 @@ class Guests(Root):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.asked: list[str] = []
+        self.words = ""
         self.refuses = ""
         self.lies = False
 
@@ -36,6 +37,7 @@ class Guests(Root):
         if argv[0] == "lxc-info":
             return Ran(0, self.read_or_none(PID) or "-1")
         self.asked.append(argv[0])
+        self.words = " ".join(argv)
         if self.refuses:
             return Ran(1, self.refuses)
         if not self.lies and argv[0] == "virsh":
@@ -76,3 +78,10 @@ def test_a_guest_that_does_not_start_is_told_in_its_manager_s_words(
     assert caught.value.code == code
     assert refuses in caught.value.message
     assert host.asked == [tool]
+
+
+def test_a_container_is_not_started_within_the_sandbox_of_the_agents_unit(host: Guests) -> None:
+    (Path(host.path) / "run/systemd/system").mkdir(parents=True)
+    assert start.start(host, C1) is not None
+    assert host.words.startswith("systemd-run ")
+    assert host.words.endswith(" -- lxc-start -n c1 --daemon")
