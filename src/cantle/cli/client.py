@@ -210,8 +210,15 @@ class Client:
         return errors.Unavailable(
             "server-unavailable",
             f"No Cantle server answers at {self.url} ({why}). Start one with 'cantle serve', "
-            "or name another with --url or CANTLE_URL.",
+            f"or name another with --url or CANTLE_URL.{self._hint(error)}",
             url=self.url,
+        )
+
+    def _hint(self, error: Exception) -> str:
+        """What hangs up on plain HTTP is often a server that has a certificate."""
+        is_hung_up = isinstance(error, ConnectionResetError | BrokenPipeError | http.client.HTTPException)
+        return (
+            " One that has a certificate wants https:// there." if is_hung_up and self.url.startswith("http://") else ""
         )
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
+from oslo_config import cfg
 
 from cantle.agent import refused
 from cantle.agent.desired import DesiredFile
 from cantle.cli.state_dir import default as default_state_dir
+from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
+from cantle.conf import keeper as conf_keeper
 from cantle.conf import pci as conf_pci
+from cantle.conf import placement as conf_placement
 from cantle.errors import BadConfig
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
@@ -55,8 +59,8 @@ def sample() -> None:
     help="Where the agents' memories are kept. [default: /var/lib/cantle for root, else ~/.local/state/cantle]",
 )
 def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
-    """Say whether enabled types, labels, PCI aliases and whitelist of a configuration can be used, and whether they would take away
-    what is lent on this host.
+    """Say whether a configuration can be used by the services and by this host's agent, and whether it would take away what is lent
+    on this host.
 
     Changes nothing. A service started with a configuration that would take something away starts all the same; the cards concerned stay
     as they are and say config-refused.
@@ -68,12 +72,26 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
     """
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
     types = conf_devices.load(files, directories)
-    conf_pci.aliases(conf_files.read(files, directories))
+    _read_all(conf_files.read(files, directories))
     for warning in types.warnings:
         click.echo(f"warning: {warning}", err=True)
     refuse(state_dir or default_state_dir(), types)
     enabled = ", ".join(one.type_id for one in types.types) or "none"
     click.echo(f"The configuration can be used. Enabled types: {enabled}.")
+
+
+def _read_all(conf: cfg.ConfigOpts) -> None:
+    """What the services read at their start.
+
+    :raises BadConfig: what they would raise.
+    """
+    conf_pci.aliases(conf)
+    conf_api.public_settings(conf)
+    conf_api.agents_settings(conf)
+    conf_keeper.outlets(conf)
+    conf_keeper.receivers(conf)
+    conf_keeper.ages(conf)
+    conf_placement.publishing(conf)
 
 
 def refuse(state: Path, types: EnabledTypes) -> None:

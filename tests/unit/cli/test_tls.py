@@ -126,3 +126,11 @@ def test_a_certificate_that_is_not_trusted_is_said_instead_of_that_no_server_ans
         with contextlib.closing(client), pytest.raises(Unavailable, match=r"vouches .* --ca-file") as caught:
             client.get("/v1/hosts")
     assert caught.value.code == "server-not-trusted"
+
+
+def test_a_command_that_speaks_no_tls_to_a_server_with_a_certificate_is_told_of_https(tmp_path: Path) -> None:
+    with answering(Tls(*pair(trustme.CA(), tmp_path))) as server:
+        client = Client(f"http://127.0.0.1:{server.address.port}")
+        with contextlib.closing(client), pytest.raises(Unavailable, match="wants https://") as caught:
+            client.get("/v1/hosts")
+    assert caught.value.code == "server-unavailable"
