@@ -226,6 +226,9 @@ def _show(ground: Ground, fmt: str, chosen: Sequence[str], *, writes: bool = Fal
             trees[name] = placement_diff.compare(ground.db, ground.publishing.client, settings, number, name)
         except (NotFound, Conflict) as error:
             trees[name] = error
+    for name, tree in trees.items():
+        if isinstance(tree, HostDifference) and tree.held_up is not None:
+            click.echo(safe(f"cantle: warning: {name}: {tree.held_up.message} [{tree.held_up.code}]"), err=True)
     if fmt == "table" and not chosen:
         for name, tree in trees.items():
             for text in _drawn(name, tree, writes=writes):

@@ -66,6 +66,9 @@ def settings(conf: cfg.ConfigOpts) -> Settings:
     :raises BadConfig: ``bad-option``, and for files in ``nova_conf`` what `cantle.conf.devices.load` raises.
     """
     group = read(conf, GROUP, OPTIONS)
+    for host, provider in group.provider_names.items():
+        if not host or not provider:  # Placement takes an empty name for any
+            raise BadConfig("bad-option", f"[{GROUP}] provider_names: {host}:{provider} is not HOST:PROVIDER.")
     return Settings(
         rules=Rules(vgpu_max_unit=group.vgpu_max_unit),
         names=dict(group.provider_names),

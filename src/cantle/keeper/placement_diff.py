@@ -6,11 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cantle.errors import CantleError
 from cantle.keeper.placement_host import Settings, wanted_of
-from cantle.model.provider import Inventory, Node, Provider, Record, Wanted
+from cantle.model.provider import Inventory, Node, Provider, Record
 from cantle.placement.difference import Create, Delete, Difference, Move, SetInventories, SetTraits, Step
+from cantle.placement.exchange import ExchangeHeldUp
 from cantle.placement.sync import Sync
-from cantle.placement.tree import Outcome
+from cantle.placement.tree import HostTree, Outcome
 from cantle.store import provider as store
 from cantle.store import publication
 from cantle.store.database import Database
@@ -64,10 +66,15 @@ class ReadOnly:
 
 @dataclass(frozen=True, slots=True)
 class HostDifference:
-    """One host's tree. ``root`` is the compute node's provider; None if nothing is to be published and nothing is there."""
+    """One host's tree.
+
+    :param root: the compute node's provider; None if nothing is to be published and nothing is there.
+    :param held_up: why cards do not move into a pool or out of it, though they shall: what follows from that is not written.
+    """
 
     root: Node | None
     lines: Sequence[Line]
+    held_up: CantleError | None = None
 
     @property
     def same(self) -> bool:
@@ -89,14 +96,17 @@ def compare(db: Database, client: PlacementClient, settings: Settings, host_id: 
         return HostDifference(tree.root, [])
     attempt = Sync(client, tree, ReadOnly(db, host_id))
     differences = attempt.plan()
-    lines = [*_ours(hostname, tree.wanted, differences, attempt.outcome), *_others(hostname, attempt.outcome)]
-    return HostDifference(attempt.outcome.root, sorted(lines, key=lambda line: line.provider))
+    held_up = None
+    try:
+        attempt.trading(differences)
+    except ExchangeHeldUp as error:
+        held_up = error.error
+    lines = [*_ours(hostname, tree, differences, attempt.outcome), *_others(hostname, attempt.outcome)]
+    return HostDifference(attempt.outcome.root, sorted(lines, key=lambda line: line.provider), held_up)
 
 
-def _ours(
-    hostname: str, shall: Mapping[str, Wanted], differences: Mapping[str, Difference], outcome: Outcome
-) -> Iterator[Line]:
-    for uuid, one in shall.items():
+def _ours(hostname: str, tree: HostTree, differences: Mapping[str, Difference], outcome: Outcome) -> Iterator[Line]:
+    for uuid, one in tree.wanted.items():
         found = differences.get(uuid)
         if found is None:
             why = outcome.problems[one.name].message
@@ -106,7 +116,10 @@ def _ours(
         there = None if seen is None else provider_words(seen)
         target = provider_after(found)
         writes = tuple(step_words(step) for step in found.steps)
-        held_back = one.withheld or outcome.overlap.get(uuid)
+        moves = (
+            "its cards are offered by other providers from now on" if one.gone and uuid in tree.trade.heirs else None
+        )
+        held_back = moves or one.withheld or outcome.overlap.get(uuid)
         shall_have = None if target is None else provider_words(target)
         yield Line(hostname, one.name, uuid, there, shall_have, writes, held_back)
 

@@ -44,18 +44,26 @@ def shape(cards: Sequence[Card], before: Pools, published: Collection[str], *, p
     """
     grown = grouped(cards, before)
     if keep:
-        return Shape(before, {number: one for number, one in grown.items() if before.get(number) == one})
+        return Shape(before, {number: one for number, one in grown.items() if _pool(before, number) == one[0]})
     wanted = grown if pool else {}
     numbered = {card.number: card for card in cards if card.key is not None}
     joining = [card for number, card in numbered.items() if number in wanted and card.part.uuid in published]
     leaving = [
         card
         for number, card in numbered.items()
-        if number in before and wanted.get(number) != before[number] and before[number][0] in published
+        if number in before and _pool(wanted, number) != before[number][0] and before[number][0] in published
     ]
     if not joining and not leaving:
         return Shape(before, wanted)
     moving = [*joining, *leaving]
     pools = {one[0] for card in moving for one in (before.get(card.number), wanted.get(card.number)) if one}
     counted = sum(card.own for card in joining) + sum(card.elsewhere for card in leaving)
-    return Shape(before, wanted, Trade(frozenset(pools | {card.part.uuid for card in moving}), counted))
+    heirs: dict[str, tuple[str, ...]] = {card.part.uuid: (wanted[card.number][0],) for card in joining}
+    for card in sorted(leaving, key=lambda card: (card.part.lent, card.number)):
+        former = before[card.number][0]
+        heirs[former] = (*heirs.get(former, ()), _pool(wanted, card.number) or card.part.uuid)
+    return Shape(before, wanted, Trade(frozenset(pools | {card.part.uuid for card in moving}), counted, heirs))
+
+
+def _pool(pools: Pools, number: int) -> str | None:
+    return pools[number][0] if number in pools else None

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from keystoneauth1.exceptions import ClientException
+from keystoneauth1.exceptions import CatalogException, ClientException, Unauthorized
 
 from cantle.errors import Forbidden, NotFound, Unavailable
 from cantle.model.provider import Inventory, Node, Provider
@@ -241,7 +241,17 @@ class PlacementClient:
         try:
             return self._adapter.request(path, method, json=body, microversion=version, raise_exc=False)
         except ClientException as error:
-            raise Unavailable("placement-away", f"Placement cannot be reached: {error}.") from error
+            words = str(error).rstrip(".")
+            raise Unavailable("placement-away", f"Placement cannot be reached: {words}.{_mend(error)}") from error
+
+
+def _mend(error: ClientException) -> str:
+    """What to do about a way to Placement that waiting does not open; "" where waiting may."""
+    if isinstance(error, Unauthorized):
+        return " Keystone refuses the login of [placement]: see its username, password, project and domains."
+    if isinstance(error, CatalogException):
+        return " The catalog has no such endpoint: see region_name and valid_interfaces of [placement], or set its endpoint_override."
+    return ""
 
 
 def _group(suffix: str, group: RequestGroup, root: str | None) -> Iterator[str]:

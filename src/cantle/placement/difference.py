@@ -98,9 +98,10 @@ def difference(
             "Give the trait back, or delete the provider.",
         )
     used = usages or {}
+    learned = replace(record, operator=_learned(wanted, record, actual), seen=actual)
     if wanted.gone and not any(used.values()):
-        return Difference((Delete(),), replace(record, seen=actual))
-    return _changed(wanted, replace(record, operator=_learned(wanted, record, actual), seen=actual), actual, root, used)
+        return Difference((Delete(),), learned)
+    return _changed(wanted, learned, actual, root, used)
 
 
 def _new(wanted: Wanted, record: Record, root: str) -> Difference:

@@ -7,10 +7,10 @@ to Placement's reshaper.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from cantle.errors import CantleError
-from cantle.model.provider import Inventory
+from cantle.model.provider import Form, Inventory, Record, Wanted
 from cantle.placement.difference import Delete, Difference, SetInventories, Step
 
 
@@ -20,10 +20,12 @@ class Trade:
 
     :param providers: their uuids.
     :param counted: units of what shall go that requests of ours have: reserved where they shall be offered.
+    :param heirs: by uuid, where the cards of one go, a card each.
     """
 
     providers: frozenset[str] = frozenset()
     counted: int = 0
+    heirs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 class ExchangeHeldUp(Exception):
@@ -52,6 +54,11 @@ def exchanged(one: Difference) -> Mapping[str, Inventory] | None:
     return None if after == _before(one) else after
 
 
+def gains(one: Difference) -> bool:
+    """Whether it has more of something afterwards."""
+    return _amount(_after(one)) > _amount(_before(one))
+
+
 def is_last(one: Difference) -> bool:
     """Whether it is to be deleted after the exchange."""
     return any(isinstance(step, Delete) for step in one.steps)
@@ -60,6 +67,27 @@ def is_last(one: Difference) -> bool:
 def in_use(some: Iterable[Difference]) -> int:
     """Units that are still in use of providers that shall not be there any more."""
     return sum(form.total for one in some for form in one.after)
+
+
+def inherited(trade: Trade, wanted: Mapping[str, Wanted], differences: Mapping[str, Difference]) -> dict[str, Record]:
+    """What an operator reserved of providers that shall not be there any more, remembered where their cards go: by uuid, the records.
+
+    Both change in one transaction, so that it moves once, however often the exchange is tried.
+    """
+    found: dict[str, Record] = {}
+    for uuid, heirs in trade.heirs.items():
+        one = differences[uuid].before if uuid in differences and wanted[uuid].gone else None
+        if one is None or not one.operator.reserved:
+            continue
+        for heir in [heir for heir in heirs if heir in differences][: one.operator.reserved]:
+            record = found.get(heir, differences[heir].before)
+            units = min(record.operator.reserved + 1, wanted[heir].total)
+            found[heir] = replace(record, operator=replace(record.operator, reserved=units))
+        seen = {} if one.seen is None else one.seen.inventories
+        # What it has until it goes is counted as ours from here on: else it would be taken for the operator's once more.
+        standing = [Form(name, it.total, it.reserved, it.max_unit, frozenset()) for name, it in seen.items()]
+        found[uuid] = replace(one, operator=replace(one.operator, reserved=0), forms=(*one.forms, *standing))
+    return found
 
 
 def _before(one: Difference) -> Mapping[str, Inventory]:

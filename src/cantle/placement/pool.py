@@ -7,7 +7,7 @@ eight identical cards it tries them in every order.
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -49,9 +49,11 @@ class Card:
 def grouped(cards: Sequence[Card], standing: Mapping[int, tuple[str, str]]) -> dict[int, tuple[str, str]]:
     """By number of the deployable, uuid and key of its pool.
 
-    :param standing: the same as it is now. A card that does not change, and one that is not offered for the moment, stays in its pool.
+    :param standing: the same as it is now. A card that does not change, and one that is not offered for the moment, stays in its pool. One
+        whose cards all change, as by a new trait, stays that of most of them.
     """
-    pools = {key: pool for pool, key in standing.values()}
+    pools = _keys(cards, standing)
+    key_of = {pool: key for key, pool in pools.items()}
     by_key: dict[str, list[Card]] = defaultdict(list)
     found: dict[int, tuple[str, str]] = {}
     for card in cards:
@@ -59,12 +61,24 @@ def grouped(cards: Sequence[Card], standing: Mapping[int, tuple[str, str]]) -> d
         if key is not None:
             by_key[key].append(card)
         elif card.number in standing and card.part.offered == 0:
-            found[card.number] = standing[card.number]
+            pool, _key = standing[card.number]
+            found[card.number] = (pool, key_of[pool])
     for key, some in by_key.items():
         if key in pools or len(some) >= FEWEST:
             pool = pools.get(key) or uuids.new()
             found |= {card.number: (pool, key) for card in some}
     return found
+
+
+def _keys(cards: Sequence[Card], standing: Mapping[int, tuple[str, str]]) -> dict[str, str]:
+    """By key, the pool that has it."""
+    there = {card.key for card in cards}
+    found = {key: pool for pool, key in standing.values() if key in there}
+    votes = Counter((standing[card.number][0], key) for card in cards if (key := card.key) and card.number in standing)
+    for (pool, key), _count in votes.most_common():
+        if pool not in found.values():
+            found.setdefault(key, pool)
+    return found | {key: pool for pool, key in standing.values() if pool not in found.values()}
 
 
 def pooled(hostname: str, cards: Sequence[Card], pools: Mapping[int, tuple[str, str]]) -> list[Part]:

@@ -7,7 +7,7 @@ from typing import Any
 from cantle.errors import CantleError, Conflict, NotFound, Unavailable
 
 #: Answers that say nothing about what was asked: Placement, its database or the way there is in trouble.
-_AWAY = frozenset({401, 403, 408, 413, 429, 502, 503, 504})
+_AWAY = frozenset({408, 413, 429, 502, 503, 504})
 
 
 class GenerationConflict(Conflict):
@@ -34,6 +34,12 @@ def refusal(answer: Any, what: str) -> CantleError:
     code, detail = _said(answer)
     status = answer.status_code
     words = f"Placement answered {status} to {what}: {detail}"
+    if status in (401, 403):
+        mend = "The user of [placement] needs the role service, or admin, in its project."
+        return Unavailable("placement-away", f"{words} {mend}")
+    if status == 404 and what.startswith("GET /resource_providers?"):
+        mend = "So that is not Placement's address: see endpoint_override of [placement], else the catalog."
+        return Unavailable("placement-away", f"{words} {mend}")
     if status in _AWAY:
         return Unavailable("placement-away", words)
     if status == 409:

@@ -50,6 +50,8 @@ class Sync:
                 raise
             except CantleError as error:
                 self._outcome.problems[self._host.wanted[uuid].name] = error
+        passed_on = exchange.inherited(self._host.trade, self._host.wanted, differences)
+        differences |= {uuid: self._difference(uuid, record, record.seen) for uuid, record in passed_on.items()}
         return differences | self._with_what_is_owed(differences)
 
     @property
@@ -67,7 +69,7 @@ class Sync:
         :raises Unavailable: ``placement-away``; what was done so far is kept, the rest is done next time.
         """
         differences = self.plan()
-        trading = self._trading(differences)
+        trading = self.trading(differences)
         if before is not None:
             before()
         todo = {
@@ -78,7 +80,8 @@ class Sync:
         done: list[Record] = []
         gone: list[str] = []
         try:
-            for uuid, one in differences.items():
+            # What has less first: a card that leaves one provider for another is never offered twice.
+            for uuid, one in sorted(differences.items(), key=lambda pair: exchange.gains(pair[1])):
                 if uuid not in trading:
                     self._one(uuid, one, done, gone)
             if trading:
@@ -91,7 +94,7 @@ class Sync:
                 self._ledger.forget(gone)
         return self._outcome
 
-    def _trading(self, differences: Mapping[str, Difference]) -> dict[str, Difference]:
+    def trading(self, differences: Mapping[str, Difference]) -> dict[str, Difference]:
         """Those between which something moves now.
 
         :raises ExchangeHeldUp: one of them is in trouble, or the reshaper is not for us.
