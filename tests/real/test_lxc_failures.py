@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -198,6 +199,51 @@ def test_a_container_whose_dev_is_read_only_has_neither_node_nor_permission(
         enter(MACHINE, guest, lease, [one.node for one in cards])
     assert caught.value.code == "container-refused"
     assert state(guest, cards, lease) == before
+
+
+def test_a_container_whose_files_are_full_has_neither_node_nor_permission(guest: Container, cards: list[Card]) -> None:
+    lease = str(uuid.uuid4())
+    nodes = [one.node for one in cards]
+    pid = container.init_pid(MACHINE, guest.name)
+    inside = ["nsenter", "--target", str(pid), "--mount", "/bin/busybox", "mount", "-t", "tmpfs"]
+    owner = guest.home.joinpath("rootfs").stat().st_uid
+    options = f"mode=755,uid={owner},gid={owner},nr_inodes="
+    subprocess.run([*inside, "-o", f"{options}1", "none", "/dev"], check=True)
+    before = state(guest, cards, lease)
+    with pytest.raises(HostError, match="No space left on device") as caught:
+        enter(MACHINE, guest, lease, nodes)
+    assert caught.value.code == "container-refused"
+    assert state(guest, cards, lease) == before
+    subprocess.run([*inside, "-o", f"remount,{options}2", "none", "/dev"], check=True)
+    with pytest.raises(HostError, match="No space left on device"):
+        enter(MACHINE, guest, lease, nodes)  # the first has room
+    assert state(guest, cards, lease) == before
+    subprocess.run([*inside, "-o", f"remount,{options}3", "none", "/dev"], check=True)
+    enter(MACHINE, guest, lease, nodes)
+    assert state(guest, cards, lease)["opens"] == [True, True]
+    leave(MACHINE, guest, lease)
+    assert state(guest, cards, lease) == before
+
+
+def test_a_container_whose_configuration_has_no_room_is_left_as_it_is(guest: Container, cards: list[Card]) -> None:
+    """Where containers are kept is full."""
+    lease = str(uuid.uuid4())
+    guest.stop()
+    config = guest.config.read_bytes()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12k", "none", str(guest.home)], check=True)
+    try:
+        guest.config.write_bytes(config)
+        room = os.statvfs(guest.home)
+        (guest.home / "filler").write_bytes(bytes(room.f_bavail * room.f_bsize))
+        before = sorted(guest.home.iterdir())
+        with pytest.raises(HostError, match="No space left on device") as caught:
+            enter(MACHINE, guest, lease, [one.node for one in cards])
+        assert caught.value.code == "host-write-failed"
+        assert sorted(guest.home.iterdir()) == before
+        assert guest.config.read_bytes() == config
+        assert not MACHINE.exists(lxc.book(guest.name, lease))
+    finally:
+        subprocess.run(["umount", str(guest.home)], check=True)
 
 
 def test_a_directory_of_engines_that_cannot_be_written_leaves_them_what_they_had(cards: list[Card]) -> None:

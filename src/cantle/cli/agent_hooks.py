@@ -111,3 +111,4 @@ def remove(*, directory: str) -> None:
     lxc.without_hooks(root)
     for place in installed.remove(root):
         click.echo(root.host_path(place))
+    lxc.without_hooks(root)  # an agent that looked in between has named them once more
