@@ -23,14 +23,15 @@ from cantle.engine.capacity import list_capacity
 class Desk:
     """A cloud, and a shell in which the keeper's configuration is at hand."""
 
-    def __init__(self, cloud: Cloud, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, cloud: Cloud, file: Path, url: str, capsys: pytest.CaptureFixture[str]) -> None:
         self.cloud = cloud
-        self._file = file
+        self.file = file
+        self.url = url
         self._capsys = capsys
 
     def cantle(self, *words: str, code: int = 0) -> str:
         """What ``cantle placement`` prints."""
-        ended = run(["placement", "--config-file", str(self._file), *words])
+        ended = run(["placement", "--config-file", str(self.file), *words])
         said = self._capsys.readouterr()
         assert ended == code, said.err
         return said.out + said.err
@@ -73,7 +74,7 @@ def desk(service: Placement, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         )
         cloud = Cloud(db, service)
         cloud.host.report(t4(4), whole())
-        yield Desk(cloud, file, capsys)
+        yield Desk(cloud, file, url, capsys)
 
 
 def test_diff_draws_the_tree_and_writes_nothing(desk: Desk) -> None:
