@@ -1,0 +1,100 @@
+"""What an operator is told whose Placement, login or file is not as it should be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.placement_service import Placement
+from tests.unit.placement.test_placement_commands import Desk, desk
+from tests.unit.placement.test_pools import a100
+
+from cantle.cli.main import run
+from cantle.errors import Unavailable
+from cantle.placement.client import PlacementClient
+
+__all__ = ["desk"]
+
+
+def with_more(file: Path, text: str) -> Path:
+    """The keeper's file with more at the end of its section ``[placement]``."""
+    changed = file.with_name("changed.conf")
+    changed.write_text(file.read_text() + text)
+    return changed
+
+
+def said(desk: Desk, file: Path, capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What ``cantle placement`` prints with a file."""
+    assert run(["placement", "--config-file", str(file), *words]) != 0
+    both = capsys.readouterr()
+    return both.out + both.err
+
+
+def test_a_user_without_a_role_is_told_which_role_is_missing(service: Placement) -> None:
+    service.roles = "member"
+    with pytest.raises(Unavailable) as refused:
+        PlacementClient(service.adapter()).find("compute-1")
+    assert refused.value.code == "placement-away"
+    assert "needs the role service" in refused.value.message
+
+
+def test_an_address_that_is_not_placements_is_no_provider_that_is_gone(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A path too much in endpoint_override: it was called provider-gone."""
+    wrong = with_more(desk.file, "endpoint_override = " + desk.url + "/resources\n")
+    words = said(desk, wrong, capsys, "diff")
+    assert "[placement-away]" in words
+    assert "endpoint_override" in words
+
+
+def test_a_catalog_without_placement_is_said_to_be_one(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong = desk.file.with_name("none.conf")
+    wrong.write_text(desk.file.read_text().replace("endpoint_override", "# endpoint_override"))
+    words = said(desk, wrong, capsys, "diff")
+    assert "region_name" in words
+    assert "[placement-away]" in words
+
+
+def test_an_empty_name_of_a_provider_is_refused_since_placement_takes_it_for_any(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``provider_names = compute-1:`` published the host below the first provider of the cloud."""
+    words = said(desk, with_more(desk.file, "provider_names = compute-1:\n"), capsys, "diff")
+    assert "[placement] provider_names: compute-1: is not HOST:PROVIDER" in words
+    assert "[bad-option]" in words
+
+
+@pytest.mark.parametrize("command", [["diff"], ["sync", "--plan"], ["sync"]], ids=" ".join)
+def test_whoever_asks_is_told_that_the_reshaper_is_not_for_us(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    """Writes were shown that never come, and the cards were said to be no more."""
+    desk.cloud.host.report(a100(1), a100(2))
+    desk.cantle("sync")
+    answer = desk.cloud.placement.wsgi
+
+    def refusing(environ: dict[str, object]) -> tuple[int, dict[str, str], bytes]:
+        return (403, {}, b"{}") if environ["PATH_INFO"] == "/reshaper" else answer(environ)
+
+    monkeypatch.setattr(desk.cloud.placement, "wsgi", refusing)
+    words = said(desk, with_more(desk.file, "pool_identical = true\n"), capsys, *command)
+    assert "warning: compute-1: " in words
+    assert "[reshaper-forbidden]" in words
+    assert "because its cards are offered by other providers from now on" in words
+    assert "no more" not in words
+
+
+def test_a_wrong_password_is_no_placement_that_is_away_for_a_while(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(environ: dict[str, object]) -> tuple[int, dict[str, str], bytes]:
+        return (401 if environ["PATH_INFO"] == "/v3/auth/tokens" else 404), {}, b"{}"
+
+    monkeypatch.setattr(desk.cloud.placement, "wsgi", refusing)
+    login = {"auth_type": "password", "auth_url": f"{desk.url}/v3", "username": "cantle", "password": "WRONG"}
+    domains = {"user_domain_name": "Default", "project_domain_name": "Default", "project_name": "service"}
+    wrong = with_more(desk.file, "".join(f"{name} = {value}\n" for name, value in {**login, **domains}.items()))
+    words = said(desk, wrong, capsys, "diff")
+    assert "Keystone refuses the login of [placement]" in words
+    assert "WRONG" not in words
