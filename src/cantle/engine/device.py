@@ -82,6 +82,7 @@ def set_status(db: Database, who: Identity, uuid: str, status: DeviceStatus) -> 
         device = _found(connection, uuid)
         if device.status == status:
             return device
+        host.lock_named(connection, device.hostname)  # or a claim that is being made would come after
         changed = now()
         store.set_status(connection, device.id, status, changed)
         about = Thing(hostname=device.hostname, device=device.address, facts={"status": str(status)})

@@ -13,7 +13,7 @@ from cantle.store.arq import OF_EVENT
 from cantle.store.attachment_table import attachments
 from cantle.store.deployable import FREE, USED
 from cantle.store.prepared import Prepared
-from cantle.store.service import FOLLOWED, OPEN, with_intents
+from cantle.store.service import FOLLOWED, LENDABLE_NOW, OPEN, with_intents
 from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, hosts, leases
 from cantle.store.types import Record, RowId, UtcTime, database_now, name
 
@@ -66,6 +66,7 @@ _TAKE = Prepared(
             _taken.c.id.is_(None),
             FOLLOWED,
             OPEN,
+            LENDABLE_NOW,
         )
         .order_by(attach_handles.c.id)
         .limit(1),

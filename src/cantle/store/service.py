@@ -44,10 +44,14 @@ FOLLOWED: ColumnElement[bool] = devices.c.intent_version == _WISHED
 #: The same of a host: nobody has closed it. Whoever closes one changes its row.
 OPEN: ColumnElement[bool] = and_(hosts.c.drained_at.is_(None), hosts.c.frozen_at.is_(None))
 
+#: The same of a device: nobody has taken it out of service, and it is well. Whoever takes one out locks the host first.
+LENDABLE_NOW: ColumnElement[bool] = and_(
+    devices.c.status == DeviceStatus.ENABLED, devices.c.health.in_(sorted(LENDABLE))
+)
+
 #: What `out_of_service` says nothing about: something may be lent of it.
 IN_SERVICE: ColumnElement[bool] = and_(
-    devices.c.status == DeviceStatus.ENABLED,
-    devices.c.health.in_(sorted(LENDABLE)),
+    LENDABLE_NOW,
     UP,
     OPEN,
     FOLLOWED,

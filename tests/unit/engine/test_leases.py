@@ -11,19 +11,24 @@ import pytest
 from sqlalchemy import update
 from tests.unit.engine.cloud import ADMIN, ALICE, BOB, T4_2B, Host, capacity_of, make_profile, t4, whole
 
+from cantle.engine import choice
 from cantle.engine.arq import list_arqs
 from cantle.engine.capacity import list_capacity
+from cantle.engine.clock import now
 from cantle.engine.device import list_devices, set_status
-from cantle.engine.lease import create_lease, get_lease, list_leases, release_lease, wait_lease
+from cantle.engine.lease import create_lease, get_lease, lend, list_leases, release_lease, wait_lease
+from cantle.engine.terms import Terms
 from cantle.engine.work import current_work
 from cantle.errors import BadRequest, NoCapacity, NotFound
 from cantle.keeper import expiry
+from cantle.model.alias import NO_ALIASES
 from cantle.model.arq import ArqState
 from cantle.model.device import DeviceStatus
 from cantle.model.explanation import Explanation
-from cantle.model.lease import Lease, LeaseState
+from cantle.model.lease import Lease, LeaseState, OnExpiry
 from cantle.model.page import Page
 from cantle.store.database import Database
+from cantle.store.faults import LookAgain
 from cantle.store.tables import leases
 from cantle.store.types import database_now
 
@@ -235,3 +240,16 @@ def test_lists_of_leases_are_walked_page_by_page(db: Database, host: Host) -> No
             assert all(len(lease.arqs) == 2 for lease in part)
             walked += [lease.uuid for lease in part]
         assert sorted(walked) == sorted(made)
+
+
+def test_a_card_that_is_taken_out_of_service_after_it_was_chosen_is_not_lent(db: Database, host: Host) -> None:
+    """Disable had answered, and then the card was lent by somebody who had looked before."""
+    with db.write() as connection:
+        asked = choice.by_name(connection, "pair", 1, NO_ALIASES)
+        found = choice.hold(connection, asked)
+    assert found is not None
+    (card,) = list_devices(db)
+    set_status(db, ADMIN, card.uuid, DeviceStatus.MAINTAINING)
+    with pytest.raises(LookAgain), db.write() as connection:
+        lend(connection, Terms(ALICE, asked, "", None, OnExpiry.DETACH, now()), found)
+    assert list_leases(db, ALICE) == []
