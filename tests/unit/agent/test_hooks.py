@@ -123,6 +123,23 @@ def test_a_guest_that_another_tool_starts_finds_its_slice_though_somebody_remove
         assert run(host, installed.LIBVIRT, "v1", "release", "end", "-", xml="") == ""
 
 
+@pytest.mark.parametrize(
+    "name", ["--seconds=0", "-h", "v1; touch {0}", "$(touch {0})", "a b'\"\\`touch {0}`", "v1\nv2 #"]
+)
+def test_a_domain_is_asked_about_whatever_its_name_is(
+    service: Service, host: simulate.SimulatedRoot, tmp_path: Path, name: str
+) -> None:
+    install(host)
+    with running(service, host, tmp_path / "agent", local_socket=SOCKET):
+        slice_ = unit(lend(service))
+        mdev.remove(host, slice_)
+        xml = f'<domain><devices><hostdev><source><address uuid="{slice_}"/></source></hostdev></devices></domain>'
+        made = tmp_path / "made"
+        assert run(host, installed.LIBVIRT, name.format(made), "prepare", "begin", "-", xml=xml) == ""
+        assert [one.uuid for one in mdev.devices(host)] == [slice_]
+        assert not made.exists()
+
+
 def test_a_container_is_asked_about_at_its_start_and_its_book_has_the_numbers_of_now(
     service: Service, host: simulate.SimulatedRoot, tmp_path: Path
 ) -> None:

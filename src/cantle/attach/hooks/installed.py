@@ -24,7 +24,7 @@ _SCRIPT = """\
 # {seconds:g} s for it, and lets the guest start in any case: docs/attach.md.
 for python in {python} /usr/bin/python3; do
     if [ -x "$python" ] && [ -r {ask} ]; then
-        "$python" -I -S {ask} --directory {directory} --seconds {seconds:g} {manager} "$@"{words}
+        "$python" -I -S {ask} --directory {directory} --seconds {seconds:g} {manager} -- "$@"{words}
         break
     fi
 done
