@@ -213,9 +213,9 @@ def _ground(config_files: Sequence[str], names: Sequence[str]) -> Iterator[Groun
 
 def _sync(ground: Ground) -> None:
     publisher = ground.publishing.publisher(ground.db)
-    for name, number in ground.hosts.items():
-        if not publisher.publish_now(number, name):
-            raise Conflict("claim-lost", f"A keeper is at work on host {name}; try again in a moment.")
+    busy = [name for name, number in ground.hosts.items() if not publisher.publish_now(number, name)]
+    if busy:
+        raise Conflict("claim-lost", f"A keeper is at work on host {', '.join(busy)}; try again in a moment.")
 
 
 def _show(ground: Ground, fmt: str, chosen: Sequence[str], *, writes: bool = False) -> int:
@@ -277,6 +277,9 @@ def _drawn(name: str, tree: HostDifference | CantleError, *, writes: bool) -> It
 def _facts(line: Line, *, writes: bool) -> Iterator[str]:
     if line.why == "not ours":
         yield "not ours: left alone"
+        return
+    if line.trouble:
+        yield f"! {line.why}"
         return
     if line.there == line.shall and not line.writes:
         yield f"= {line.there}"

@@ -29,6 +29,7 @@ class Line:
     :param shall: what it shall have; None for nothing, or since it is not ours.
     :param writes: what would be written, in order.
     :param why: why it is held back, left alone or going away.
+    :param trouble: it is not what it shall be, and nothing is written, for ``why``.
     """
 
     host: str
@@ -38,6 +39,7 @@ class Line:
     shall: str | None
     writes: tuple[str, ...] = ()
     why: str | None = None
+    trouble: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class HostDifference:
 
     @property
     def same(self) -> bool:
-        """Whether nothing would be written."""
-        return not any(line.writes for line in self.lines)
+        """Whether all is as it shall be."""
+        return not any(line.writes or line.trouble for line in self.lines)
 
 
 def compare(db: Database, client: PlacementClient, settings: Settings, host_id: int, hostname: str) -> HostDifference:
@@ -109,8 +111,8 @@ def _ours(hostname: str, tree: HostTree, differences: Mapping[str, Difference], 
     for uuid, one in tree.wanted.items():
         found = differences.get(uuid)
         if found is None:
-            why = outcome.problems[one.name].message
-            yield Line(hostname, one.name, uuid, None, None, why=why)
+            error = outcome.problems[one.name]
+            yield Line(hostname, one.name, uuid, None, None, why=f"{error.code}: {error.message}", trouble=True)
             continue
         seen = found.before.seen
         there = None if seen is None else provider_words(seen)

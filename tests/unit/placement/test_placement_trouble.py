@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 from tests.placement_service import Placement
+from tests.unit.engine.cloud import Host, whole
 from tests.unit.placement.test_placement_commands import Desk, desk
 from tests.unit.placement.test_pools import a100
 
 from cantle.cli.main import run
+from cantle.engine.capacity import list_capacity
 from cantle.errors import Unavailable
 from cantle.placement.client import PlacementClient
+from cantle.store import publication
 
 __all__ = ["desk"]
 
@@ -98,3 +101,26 @@ def test_a_wrong_password_is_no_placement_that_is_away_for_a_while(
     words = said(desk, wrong, capsys, "diff")
     assert "Keystone refuses the login of [placement]" in words
     assert "WRONG" not in words
+
+
+def test_a_provider_that_is_left_alone_is_a_difference(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """It was shown as ``= None``, and the exit code said that all was well."""
+    desk.cantle("sync")
+    card = next(one.rp_uuid for one in list_capacity(desk.cloud.db) if one.resource_class == "PGPU")
+    path = f"/resource_providers/{card}/traits"
+    seen = desk.cloud.placement.call("GET", path)
+    desk.cloud.placement.call("PUT", path, {**seen, "traits": []})
+    words = said(desk, desk.file, capsys, "diff")
+    assert "! provider-not-ours: " in words
+    assert "None" not in words
+
+
+def test_a_host_that_a_keeper_is_at_holds_up_no_other(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """``cantle placement sync`` ended at the first of them, with nothing said of the others."""
+    with desk.cloud.db.write() as connection:
+        (number,) = publication.hosts_named(connection, ["compute-1"]).values()
+        assert publication.claim_now(connection, number, "compute-1", "a keeper", 60)
+    desk.cloud.compute_node("compute-2")
+    Host(desk.cloud.db, "compute-2").report(whole())
+    assert "on host compute-1; try again" in said(desk, desk.file, capsys, "sync")
+    assert list(desk.cloud.shown("compute-2").values()) == [(1, 0)]
