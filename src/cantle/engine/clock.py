@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 
+from sqlalchemy import select
+
+from cantle.store.database import Database
+from cantle.store.prepared import Prepared
+from cantle.store.types import database_now
+
+_NOW = Prepared(select(database_now().label("now")))
+
 #: How long a host has to make the units of a bind ready. Well inside the 300 s that Nova waits (spec S3.7).
 BIND_SECONDS = 60.0
 
@@ -11,6 +19,15 @@ BIND_SECONDS = 60.0
 def now() -> dt.datetime:
     """This process's time, UTC."""
     return dt.datetime.now(dt.UTC)
+
+
+def database_time(db: Database) -> dt.datetime:
+    """The database's time, UTC: what ends are counted from and compared with, for a server's clock may be wrong. One statement."""
+    with db.look() as connection:
+        row = _NOW.first(connection, {})
+    assert row is not None  # noqa: S101 - a time there always is
+    found: dt.datetime = row.now
+    return found
 
 
 def is_in_calendar(moment: dt.datetime) -> bool:

@@ -68,7 +68,7 @@ def create_lease(
         stopped.
     """
     check_size(count, workload)
-    check_end(expires_at)
+    check_end(db, expires_at)
     if on_expiry is OnExpiry.STOP_GUEST:
         check_stoppable("This lease", None if attachment is None else attachment.kind)
     if start:

@@ -31,7 +31,7 @@ def renew_lease(
     :raises NotFound: ``lease-not-found``.
     :raises Conflict: ``lease-over``: it was given back; ``no-attachment``, ``guest-not-stopped``.
     """
-    check_end(expires_at)
+    check_end(db, expires_at)
 
     def work(connection: Connection) -> Lease:
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")

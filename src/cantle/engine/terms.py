@@ -6,12 +6,13 @@ import datetime as dt
 from dataclasses import dataclass
 
 from cantle.engine.choice import Asked
-from cantle.engine.clock import is_in_calendar, now
+from cantle.engine.clock import database_time, is_in_calendar
 from cantle.errors import BadRequest, Conflict
 from cantle.model.attachment import Attachment, GuestKind
 from cantle.model.identity import Identity
 from cantle.model.lease import OnExpiry
 from cantle.model.profile import MAX_UNITS
+from cantle.store.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def check_size(count: int, workload: str) -> None:
         raise BadRequest("bad-lease", f"workload is {len(workload)} characters long; at most 255 are kept.")
 
 
-def check_end(expires_at: dt.datetime | None) -> None:
+def check_end(db: Database, expires_at: dt.datetime | None) -> None:
     """Refuse an end that is no time in the future.
 
     :raises BadRequest: ``bad-lease``.
@@ -54,7 +55,7 @@ def check_end(expires_at: dt.datetime | None) -> None:
         raise BadRequest(
             "bad-lease", f"expires_at is {expires_at.isoformat()}, which is no year from 1 to 9999 in UTC."
         )
-    if expires_at <= now():
+    if expires_at <= database_time(db):
         raise BadRequest("bad-lease", f"expires_at is {expires_at.isoformat()}, which is over already.")
 
 

@@ -42,9 +42,8 @@ def measure(
     with db.read() as connection:
         for row in store.loans(connection, begin, end, only):
             spent[row.owner_id, row.resource_class].append(_seconds(row.since, row.until, begin, end))
-        now = dt.datetime.now(dt.UTC)
         for row in store.standing(connection, end, only):
-            spent[row.owner_id, row.resource_class].append(_seconds(row.since, now, begin, end))
+            spent[row.owner_id, row.resource_class].append(_seconds(row.since, row.until, begin, end))
     return [
         Usage(owner, resource_class, round(sum(parts) / 3600.0, 6), len(parts))
         for (owner, resource_class), parts in sorted(spent.items())

@@ -16,6 +16,7 @@ import pytest
 from tests.stories.hosts import HOSTS, report, t4
 from tests.stories.world import World, fresh_database
 
+from cantle.api import parking
 from cantle.api.agents import inventory
 from cantle.api.parking import BACK_WITHIN_S, RETRY_AFTER, Parking, retry_after, spread
 from cantle.api.settings import Settings
@@ -169,7 +170,7 @@ def test_an_agent_that_comes_again_needs_no_second_place_and_ends_its_earlier_ca
 
 
 def test_a_server_that_stops_answers_all_who_wait_and_spreads_their_return(
-    world: World, threads: ThreadPoolExecutor
+    world: World, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = work(world, 0, wait=0).json["generation"]
     waiting = threads.submit(work, world, now)
@@ -178,6 +179,8 @@ def test_a_server_that_stops_answers_all_who_wait_and_spreads_their_return(
     answer = waiting.result(20)
     assert (answer.status_code, answer.headers["x-cantle-error-code"]) == (503, "server-stopping")
     assert answer.headers["retry-after"] == "0", "there is one of them"
+    monkeypatch.setattr(parking, "BACK_PER_S", 1)
+    assert {work(world, now).headers["retry-after"] for _ in range(40)} == {"0", "1"}, "one was too many"
 
 
 def test_the_more_were_waiting_the_longer_they_are_told_to_stay_away() -> None:

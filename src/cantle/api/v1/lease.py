@@ -14,7 +14,7 @@ from cantle.api.v1 import collection
 from cantle.api.v2 import arq
 from cantle.api.v2.resource import Link, stamp
 from cantle.engine import lease as engine
-from cantle.engine.clock import now
+from cantle.engine.clock import database_time
 from cantle.errors import BadRequest
 from cantle.model.attachment import Attachment
 from cantle.model.lease import Lease, OnExpiry
@@ -137,7 +137,7 @@ def create(call: Call) -> Shape:
         hostname=new.host,
         count=new.count,
         workload=new.workload,
-        expires_at=moment(new.expires_at, new.expires_in),
+        expires_at=moment(call, new.expires_at, new.expires_in),
         on_expiry=new.on_expiry,
         nodes=new.numa_nodes,
         attachment=Attachment.parse(new.attach) if new.attach is not None else None,
@@ -153,8 +153,8 @@ def release(call: Call) -> Shape:
     return shape(call, engine.release_lease(call.db, call.who, _uuid(call)))
 
 
-def moment(at: dt.datetime | None, within: int | None) -> dt.datetime | None:
-    """The end that is meant.
+def moment(call: Call, at: dt.datetime | None, within: int | None) -> dt.datetime | None:
+    """The end that is meant; ``within`` seconds from now by the database's clock, which it is compared with.
 
     :raises BadRequest: ``bad-lease``: both are given, or it is too far away.
     """
@@ -162,7 +162,7 @@ def moment(at: dt.datetime | None, within: int | None) -> dt.datetime | None:
         raise BadRequest("bad-lease", "expires_at and expires_in are both given; one of them says when the lease ends.")
     if within is not None and within > LONGEST_S:
         raise BadRequest("bad-lease", f"expires_in is {within}; at most {LONGEST_S} seconds are possible.")
-    return now() + dt.timedelta(seconds=within) if within is not None else at
+    return database_time(call.db) + dt.timedelta(seconds=within) if within is not None else at
 
 
 def _uuid(call: Call) -> str:
