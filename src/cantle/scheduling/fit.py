@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from cantle.model.kind import Kind, mismatch, tier
@@ -154,7 +154,7 @@ def _taken(
 def _search(wanted: Sequence[Ask], suitable: Sequence[tuple[bool, ...]], ranked: Sequence[Offer]) -> list[int] | None:
     hardest = sorted(range(len(wanted)), key=lambda number: (-wanted[number].amount, sum(suitable[number]), number))
     search = _Search([wanted[number] for number in hardest], [suitable[number] for number in hardest])
-    found = search.place(0, [offer.room for offer in ranked], [frozenset()] * len(ranked))
+    found = search.place([offer.room for offer in ranked], [frozenset()] * len(ranked))
     return None if found is None else [index for _, index in sorted(zip(hardest, found, strict=True))]
 
 
@@ -170,27 +170,46 @@ class _Search:
         # For each depth, what an offer is worth to the asks from there on.
         self._kinds = [list(zip(*suitable[depth:], strict=True)) for depth in range(len(wanted))]
 
-    def place(self, depth: int, free: list[int], marks: list[frozenset[int]]) -> list[int] | None:
-        """Indexes of offers for the asks from ``depth`` on, with so much free of each offer, and the marks of asks it serves already."""
-        if depth == len(self._asks):
-            return []
+    def place(self, free: list[int], marks: list[frozenset[int]]) -> list[int] | None:
+        """Indexes of offers for the asks, with so much free of each offer. A loop: a request may have more asks than Python has frames.
+
+        :param marks: for each offer those of the asks that it serves already.
+        """
+        taken: list[tuple[int, frozenset[int]]] = []  # an offer, and the marks that it had before
+        ways = [self._ways(0, free, marks)]
+        while len(taken) < len(self._asks):
+            index = next(ways[-1], None)
+            if index is not None:
+                ask = self._asks[len(taken)]
+                taken.append((index, marks[index]))
+                free[index] -= ask.amount
+                marks[index] |= ask.apart
+                ways.append(self._ways(len(taken), free, marks))
+                continue
+            ways.pop()
+            if not taken:
+                return None
+            index, before = taken.pop()
+            free[index] += self._asks[len(taken)].amount
+            marks[index] = before
+        return [index for index, _ in taken]
+
+    def _ways(self, depth: int, free: list[int], marks: list[frozenset[int]]) -> Iterator[int]:
+        """Offers that could serve the ask of this depth, one of each case. Whoever takes one puts it back before he asks for the next."""
         cases = list(zip(self._kinds[depth], free, map(sorted, marks), strict=True))
         rest = (depth, repr(sorted(cases)))
         if rest in self._failed or self._steps >= MAX_STEPS:
-            return None
+            return
         self._steps += 1
         ask, tried = self._asks[depth], set[str]()
         for index, left in enumerate(free):
             case = repr(cases[index])
-            if not self._suitable[depth][index] or left < ask.amount or marks[index] & ask.apart or case in tried:
-                continue
-            tried.add(case)
-            free[index] -= ask.amount
-            before, marks[index] = marks[index], marks[index] | ask.apart
-            found = self.place(depth + 1, free, marks)
-            free[index] += ask.amount
-            marks[index] = before
-            if found is not None:
-                return [index, *found]
+            if (
+                self._suitable[depth][index]
+                and left >= ask.amount
+                and not marks[index] & ask.apart
+                and case not in tried
+            ):
+                tried.add(case)
+                yield index
         self._failed.add(rest)
-        return None

@@ -152,6 +152,15 @@ def test_sixty_four_different_groups_on_sixteen_different_cards_are_refused_with
         addresses(replace(needs, groups=needs.groups[:1]), there)
 
 
+def test_a_thousand_units_are_found() -> None:
+    """The server failed with an error of its own: it had no frames left."""
+    there = [offer(number, free=128, node=number % 2) for number in range(16)]
+    found = fit(Request((group(1000, together=False),)), there)
+    assert found is not None
+    assert sum(one.amount for one in found) == 1000
+    assert max(Counter(one.offer.deployable_id for one in found).values()) <= 128
+
+
 def test_groups_of_one_card_are_packed_where_spreading_would_fail() -> None:
     needs = profile({"resources:VGPU": "1"}, {"resources:VGPU": "3"})
     assert addresses(needs, [offer(1, free=3, used=1), offer(2, free=1)]) == [2, 1]
