@@ -268,22 +268,51 @@ def test_links_in_a_stopped_containers_files_lead_nobody_out_of_it(
     assert (tmp_path / name).exists()
 
 
-def test_a_directory_that_is_made_for_a_node_is_open_to_all_in_the_container(guest: Container, card: Card) -> None:
-    """The agent's own files are for nobody else: its unit has UMask=0077."""
+@pytest.fixture
+def below(card: Card) -> Iterator[Node]:
+    """A card whose node is in a directory of its own, as those in /dev/dri are."""
     directory = Path("/dev") / f"cantle-test-{uuid.uuid4().hex[:8]}"
     directory.mkdir()
     node = Node(f"{directory}/{Path(card.node.path).name}", card.node.major, card.node.minor)
     os.link(card.node.path, node.path)
+    yield node
+    os.unlink(node.path)
+    directory.rmdir()
+
+
+def test_a_directory_that_is_made_for_a_node_is_open_to_all_in_the_container(guest: Container, below: Node) -> None:
+    """The agent's own files are for nobody else: its unit has UMask=0077."""
     before = os.umask(0o077)
     try:
-        lease = enter(guest, node)
-        assert guest.opens(node)
-        assert guest.run(f"/bin/busybox stat -c %a {directory}") == "755"
-        leave(guest, lease)
+        lease = enter(guest, below)
     finally:
         os.umask(before)
-        os.unlink(node.path)
-        directory.rmdir()
+    assert guest.opens(below)
+    assert guest.run(f"/bin/busybox stat -c %a {Path(below.path).parent}") == "755"
+    leave(guest, lease)
+
+
+@pytest.mark.parametrize(
+    "trick",
+    [
+        "umount {node}; rm -r {place}; ln -s /tmp {place}",
+        "umount {node}; rm -r {place}; touch {place}",
+        "umount {node}; rm {node}; ln -s /bin/busybox {node}",
+        "umount {node}; rm {node}; mkdir {node}",
+        "umount {node}; echo mine > {node}",
+        "mount -o remount,ro /dev",
+    ],
+)
+def test_a_container_keeps_its_lease_from_ending_by_nothing_that_it_does_to_its_files(
+    guest: Container, below: Node, trick: str
+) -> None:
+    lease = enter(guest, below)
+    words = trick.format(node=below.path, place=Path(below.path).parent).split("; ")
+    guest.run(" && ".join(f"/bin/busybox {one}" for one in words))
+    leave(guest, lease)
+    assert not guest.opens(below)
+    assert not MACHINE.exists(lxc.book(guest.name, lease))
+    assert guest.run("/bin/busybox ls /bin/busybox") == "/bin/busybox"
 
 
 def test_a_card_that_the_host_lacks_stops_the_lease_before_the_container_is_touched(

@@ -91,9 +91,18 @@ def take(pid: int, path: str) -> None:
         if (left.st_dev, left.st_ino) == of_host and left.st_dev == os.fstat(parent).st_dev:
             return
         if stat.S_ISCHR(left.st_mode) or (stat.S_ISREG(left.st_mode) and not left.st_size):
-            os.unlink(name)
-    except FileNotFoundError:
-        return
+            _unlink(name)
+    except (FileNotFoundError, NotADirectoryError):
+        return  # whoever rules there has put something else in its way
+
+
+def _unlink(name: str) -> None:
+    """Remove what opens nothing any more. Whoever rules in the container may keep it, and must not keep a lease from its end by that."""
+    try:
+        os.unlink(name)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EPERM, errno.EACCES):
+            raise
 
 
 def _file(path: str) -> tuple[int, int] | None:
