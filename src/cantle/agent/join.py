@@ -18,7 +18,7 @@ import msgspec
 from cantle.agent import joined
 from cantle.agent.client import CONNECT, refused
 from cantle.agent.joined import Joined
-from cantle.errors import BadConfig, Forbidden, Unavailable
+from cantle.errors import BadConfig, CantleError, Forbidden, NotFound, Unavailable
 from cantle.model import certificate
 from cantle.wire.join import Authority, JoinAnswer, JoinRequest
 
@@ -47,6 +47,7 @@ def join(
     :raises BadConfig: ``agent-server-url``, ``join-needs-tls``, ``ca-file-unusable``, ``client-certificate-unusable``.
     :raises BadRequest: ``bad-fingerprint``.
     :raises Forbidden: ``authority-not-the-one``: the fingerprint is of another; ``token-not-valid``: the code is not good (any more).
+    :raises NotFound: ``no-such-path``: there is a server, and it is not the agents' listener.
     :raises Unavailable: ``server-away``, ``server-not-trusted``, ``server-answer-malformed``, or what the server says.
     """
     secure = _is_secure(url)
@@ -129,12 +130,26 @@ def _ask(
             "name that stands in its certificate.",
         ) from error
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable("server-away", f"no answer from {url}: {str(error) or type(error).__name__}") from error
+        raise Unavailable(
+            "server-away",
+            f"no answer from {url}: {str(error) or type(error).__name__}. It must be the agents' listener of a server that runs "
+            "(cantle serve --agents-listen).",
+        ) from error
     finally:
         connection.close()
     if response.status >= 400:
-        raise refused(response.status, response.headers.get("Retry-After"), text)
+        raise _said(url, refused(response.status, response.headers.get("Retry-After"), text))
     try:
         return msgspec.json.decode(text, type=kind)
     except msgspec.DecodeError as error:
         raise Unavailable("server-answer-malformed", f"{url} is no server of agents: {error}") from error
+
+
+def _said(url: str, error: CantleError) -> CantleError:
+    """A refusal in the words of whoever joins: what the server calls a token is his code, and a path that is not there his address."""
+    if error.code == "token-not-valid":
+        mend = "It is good once, for 15 minutes. Make another on the server: cantle host invite HOST."
+        return Forbidden(error.code, f"The code is not valid (any more). {mend}")
+    if isinstance(error, NotFound):
+        return NotFound(error.code, f"{url} is a server, but not its agents' listener (cantle serve --agents-listen).")
+    return error

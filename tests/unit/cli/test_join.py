@@ -23,7 +23,7 @@ from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.join import join
 from cantle.agent.joined import load
 from cantle.cli.exit_codes import ExitCode
-from cantle.errors import BadConfig, BadRequest, CantleError, Forbidden, Unavailable
+from cantle.errors import BadConfig, BadRequest, CantleError, Forbidden, NotFound, Unavailable
 from cantle.model.certificate import fingerprint
 from cantle.wire.work import Work
 
@@ -163,6 +163,7 @@ def test_a_second_host_joins_lends_its_cards_and_its_code_is_good_once(tmp_path:
         assert stat.S_IMODE(kept.stat().st_mode) == 0o600
         assert (again := cantle(*words, "--state-dir", str(tmp_path / "third"))).code == ExitCode.FORBIDDEN
         assert "[token-not-valid]" in again.err
+        assert "cantle host invite" in again.err
         with agent(state):
             until(running, "capacity", "--host", "gpu2", holds="VGPU")
             made = running.serving.json("profile", "create", "small", "--group", "resources:VGPU=1")
@@ -245,6 +246,11 @@ def test_what_cannot_be_joined_is_told(url: str, how: dict[str, str], kind: type
     with pytest.raises(kind) as caught:
         join(url, "cantle_x", **how)
     assert caught.value.code == code
+
+
+def test_the_address_of_the_clients_api_is_told_from_that_of_the_agents_listener(shared: Server) -> None:
+    with pytest.raises(NotFound, match="--agents-listen"):
+        join(shared.serving.url, shared.invite("gpu8"), fingerprint=shared.authority.fingerprint)
 
 
 def test_without_a_fingerprint_a_private_authority_is_not_trusted(shared: Server) -> None:
