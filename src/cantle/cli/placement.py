@@ -126,6 +126,8 @@ def adopt(
 ) -> int:
     """Take over the providers that Cyborg made for our devices, with their uuids and allocations. Stop Cyborg first.
 
+    A host that Placement does not know, or that a keeper is at, is left out, and said; the exit code is 1 then.
+
     \b
     Examples:
       cantle placement adopt --plan
@@ -136,10 +138,15 @@ def adopt(
         cyborg = cyborg_store.read(url) if url else None
         take, publishing = placement_adopt.plan if plan else placement_adopt.adopt, ground.publishing
         rows: dict[tuple[object, object], dict[str, object]] = {}
+        troubled = False
         for name, number in ground.hosts.items():
-            taken = take(
-                ground.db, publishing.client, publishing.settings, number, name, leftovers=leftovers, cyborg=cyborg
-            )
+            host = (publishing.settings, number, name)
+            try:
+                taken = take(ground.db, publishing.client, *host, leftovers=leftovers, cyborg=cyborg)
+            except (NotFound, Conflict) as error:
+                _warn(name, error)
+                troubled = True
+                continue
             for row in taken_rows(name, taken):
                 rows.setdefault((row["what"], row["uuid"]), row)
     print_rows(
@@ -150,7 +157,7 @@ def adopt(
         chosen=chosen,
         empty="Nothing to take over.",
     )
-    return ExitCode.OK
+    return ExitCode.FAILED if troubled else ExitCode.OK
 
 
 @placement.command()
@@ -228,7 +235,7 @@ def _show(ground: Ground, fmt: str, chosen: Sequence[str], *, writes: bool = Fal
             trees[name] = error
     for name, tree in trees.items():
         if isinstance(tree, HostDifference) and tree.held_up is not None:
-            click.echo(safe(f"cantle: warning: {name}: {tree.held_up.message} [{tree.held_up.code}]"), err=True)
+            _warn(name, tree.held_up)
     if fmt == "table" and not chosen:
         for name, tree in trees.items():
             for text in _drawn(name, tree, writes=writes):
@@ -237,6 +244,10 @@ def _show(ground: Ground, fmt: str, chosen: Sequence[str], *, writes: bool = Fal
         print_rows([_row(line) for line in _lines(trees)], DIFF, fmt, wide=DIFF_WIDE, chosen=chosen)
     same = all(isinstance(tree, HostDifference) and tree.same for tree in trees.values())
     return ExitCode.OK if same else ExitCode.FAILED
+
+
+def _warn(host: str, error: CantleError) -> None:
+    click.echo(safe(f"cantle: warning: {host}: {error.message} [{error.code}]"), err=True)
 
 
 def _lines(trees: dict[str, HostDifference | CantleError]) -> Iterator[Line]:

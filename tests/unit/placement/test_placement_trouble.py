@@ -124,3 +124,15 @@ def test_a_host_that_a_keeper_is_at_holds_up_no_other(desk: Desk, capsys: pytest
     Host(desk.cloud.db, "compute-2").report(whole())
     assert "on host compute-1; try again" in said(desk, desk.file, capsys, "sync")
     assert list(desk.cloud.shown("compute-2").values()) == [(1, 0)]
+
+
+def test_a_host_that_placement_does_not_know_keeps_no_other_from_being_adopted(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``cantle placement adopt`` ended there: what it had taken over already was not shown, and the rest was not taken over."""
+    desk.cyborg_made()
+    Host(desk.cloud.db, "a-new-host").report(whole())
+    words = said(desk, desk.file, capsys, "adopt")
+    assert "warning: a-new-host: " in words
+    assert "[host-not-in-placement]" in words
+    assert "compute-1_0000:af:00.0" in words
