@@ -14,9 +14,10 @@ from cantle.api.routes import AGENT_ROUTES, PUBLIC_ROUTES
 from cantle.api.rules import PUBLIC, RULES, Rule
 from cantle.errors import BadConfig
 from cantle.model.identity import Identity
+from cantle.model.token import IMPLIED, Role
 
 #: The roles that Keystone's bootstrap makes, and the service role.
-ROLES = ("admin", "manager", "member", "reader", "service")
+ROLES = (Role.ADMIN, Role.MANAGER, Role.MEMBER, Role.READER, Role.SERVICE)
 
 _EXIT_CONFIG = 78
 
@@ -48,16 +49,17 @@ def list_names() -> None:
 @main.command()
 @click.argument("file", required=False, type=click.Path(exists=True, dir_okay=False))
 def matrix(file: str | None) -> None:
-    """Print which single role passes which rule, with FILE's overrides if given.
+    """Print which role passes which rule, with FILE's overrides if given.
 
-    Keystone's admin usually implies manager, member and reader, so that an administrator's token passes what any of them does.
+    Each role with those it implies: admin, manager, member, reader. Tokens of Cantle's own have them so, and Keystone's unless
+    somebody took its implied roles away.
     """
     policy = _policy(file)
     width = max(len(rule.name) for rule in RULES)
     click.echo(" " * width + "".join(f"  {role:7}" for role in ROLES))
     for rule in RULES:
         if _operations(rule):
-            answers = (policy.allows(rule.name, Identity("x", "x", frozenset({role}))) for role in ROLES)
+            answers = (policy.allows(rule.name, Identity("x", "x", IMPLIED[role])) for role in ROLES)
             click.echo(f"{rule.name:{width}}" + "".join(f"  {'yes' if answer else '-':7}" for answer in answers))
 
 

@@ -40,7 +40,13 @@ def test_the_matrix_shows_which_role_passes_and_follows_the_file(tmp_path: Path)
     file = tmp_path / "policy.yaml"
     file.write_text('"cyborg:device:get_all": "role:reader"\n')
     row = _row(CliRunner().invoke(main, ["matrix", str(file)]).output, "cyborg:device:get_all")
-    assert row == ["-", "-", "-", "yes", "-"]
+    assert row == ["yes", "yes", "yes", "yes", "-"]
+
+
+def test_a_member_is_shown_to_read_what_he_may_read() -> None:
+    output = CliRunner().invoke(main, ["matrix"]).output
+    assert _row(output, "cantle:lease:get_all") == ["yes", "yes", "yes", "yes", "-"]
+    assert _row(output, "cantle:lease:create") == ["yes", "yes", "yes", "-", "-"]
 
 
 def _row(output: str, rule: str) -> list[str]:
