@@ -79,10 +79,17 @@ def without_names(error: NoCapacity) -> NoCapacity:
     )
 
 
-def refusal(asked: Asked, explanation: Explanation) -> NoCapacity:
-    """The error for a request that cannot be served, with the explanation in it."""
+def refusal(
+    asked: Asked, explanation: Explanation, *, hostname: str | None = None, nodes: Collection[int] = ()
+) -> NoCapacity:
+    """The error for a request that cannot be served, with the explanation in it and the command that asks the same again."""
+    command = ["cantle", "explain", "--profile", asked.name]
+    command += [] if hostname is None else ["--host", hostname]
+    command += [] if asked.request.count == 1 else ["--count", str(asked.request.count)]
+    for node in nodes:
+        command += ["--numa-node", str(node)]
     return NoCapacity(
         "no-capacity",
-        f"No host can serve {asked.name} now. {explanation.summary}. 'cantle explain --profile {shlex.quote(asked.name)}' says more.",
+        f"No host can serve {asked.name} now. {explanation.summary}. '{shlex.join(command)}' says more.",
         explanation=explanation,
     )

@@ -110,7 +110,7 @@ def _refuse(db: Database, asked: Asked, hostname: str | None, nodes: Collection[
             raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
         explanation = explain.look(connection, asked, hostname=hostname, nodes=nodes)
     if not explanation.fit_count:
-        raise explain.refusal(asked, explanation)
+        raise explain.refusal(asked, explanation, hostname=hostname, nodes=nodes)
 
 
 def get_lease(db: Database, who: Identity, uuid: str) -> Lease:

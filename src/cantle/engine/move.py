@@ -70,7 +70,8 @@ def move_lease(
         asked = _asked(connection, row, aliases)
         found = choice.hold(connection, asked, hostname=to, nodes=nodes)
         if found is None:
-            raise explain.refusal(asked, explain.look(connection, asked, hostname=to, nodes=nodes))
+            found_out = explain.look(connection, asked, hostname=to, nodes=nodes)
+            raise explain.refusal(asked, found_out, hostname=to, nodes=nodes)
         guest.check_room(connection, attachment(row), found.host_id, found.taken)
         host.lock(connection, [row.host_id])
         # What the lease has now goes. What an earlier move has left behind, and is not back, is had besides.

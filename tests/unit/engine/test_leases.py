@@ -253,3 +253,13 @@ def test_a_card_that_is_taken_out_of_service_after_it_was_chosen_is_not_lent(db:
     with pytest.raises(LookAgain), db.write() as connection:
         lend(connection, Terms(ALICE, asked, "", None, OnExpiry.DETACH, now()), found)
     assert list_leases(db, ALICE) == []
+
+
+def test_a_refusal_names_the_command_that_asks_for_the_same(db: Database, host: Host) -> None:
+    """It asked for less, of all hosts, and said that there was enough."""
+    host.report(t4(1))
+    with pytest.raises(NoCapacity, match="'cantle explain --profile pair' says more"):
+        create_lease(db, ALICE, profile_name="pair")
+    command = "'cantle explain --profile pair --host compute-1 --count 3 --numa-node 0 --numa-node 1' says more"
+    with pytest.raises(NoCapacity, match=command):
+        create_lease(db, ALICE, profile_name="pair", hostname="compute-1", count=3, nodes=(0, 1))
