@@ -95,6 +95,12 @@ def invite(name: str, expires_in: float | None, fmt: str, chosen: tuple[str, ...
         pinned = f" --ca-fingerprint {made['ca_fingerprint']}" if made["ca_fingerprint"] else ""
         click.echo("On that machine, as the user the agent runs as:", err=True)
         click.echo(f"  cantle agent join {made['agents_url'] or 'URL'} --code {made['code']}{pinned}", err=True)
+        if made["agents_url"] is None:
+            click.echo(
+                "URL is that of the agents' listener, which this server was not told: cantle serve --agents-listen, or "
+                "[agents] public_endpoint.",
+                err=True,
+            )
 
 
 @host.command("drain")
