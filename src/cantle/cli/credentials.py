@@ -34,7 +34,10 @@ def find(file: str | None, variable: str = VARIABLE) -> str | None:
         with Path(file).open("rb") as stream:
             text = stream.read(LARGEST + 1).decode("ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise errors.BadConfig("token-unreadable", f"Cannot read the token in {file}: {error}.") from error
+        why = error.strerror if isinstance(error, OSError) else "it is no plain text"
+        raise errors.BadConfig(
+            "token-unreadable", f"Cannot read the token in {file}: {why}. Name another file with --token-file."
+        ) from error
     if not text:
         raise errors.BadConfig("token-malformed", f"{file} is empty; it should hold a token and nothing else.")
     return _usable(text, file)
