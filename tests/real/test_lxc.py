@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.real.lxc import MACHINE, Card, Container
+from tests.real.processes import wait_until
 
 from cantle.attach import lxc, stop
 from cantle.errors import CantleError, Conflict, HostError
@@ -90,8 +91,12 @@ def test_a_leased_card_opens_in_its_container_and_in_no_other_and_not_after_rele
     leave(guest, lease)
     assert not guest.opens(card.node)
     assert guest.sees("/dev") == before
-    guest.run(f"mknod {card.node.path} c {card.node.major} {card.node.minor}")
-    assert not guest.opens(card.node)
+    pid = container.init_pid(MACHINE, guest.name)
+    assert pid is not None
+    container.put(MACHINE, pid, card.node)
+    assert container.has(MACHINE, pid, card.node)
+    assert not guest.opens(card.node)  # what refuses it is that the permission was withdrawn
+    container.take(MACHINE, pid, card.node)
     guest.stop()
     guest.start()
     assert not guest.opens(card.node)
@@ -292,6 +297,14 @@ def test_a_directory_that_is_made_for_a_node_is_open_to_all_in_the_container(gue
     leave(guest, lease)
 
 
+def test_a_link_in_the_place_of_a_nodes_directory_is_not_followed(guest: Container, below: Node) -> None:
+    guest.run(f"/bin/busybox ln -s /tmp {Path(below.path).parent}")
+    with pytest.raises(HostError, match="Not a directory") as caught:
+        enter(guest, below)
+    assert caught.value.code == "container-refused"
+    assert not any((guest.home / "rootfs/tmp").iterdir())
+
+
 @pytest.mark.parametrize(
     "trick",
     [
@@ -313,6 +326,28 @@ def test_a_container_keeps_its_lease_from_ending_by_nothing_that_it_does_to_its_
     assert not guest.opens(below)
     assert not MACHINE.exists(lxc.book(guest.name, lease))
     assert guest.run("/bin/busybox ls /bin/busybox") == "/bin/busybox"
+
+
+def test_a_container_keeps_its_lease_from_ending_by_no_user_namespace_of_its_own(card: Card) -> None:
+    """Its init is what its root makes of it: here one in a user namespace that nobody is mapped into."""
+    made = Container(privileged=False)
+    try:
+        init = made.home / "rootfs/bin/labinit"
+        init.write_text("#!/bin/sh\nexec /bin/busybox unshare -U -m /bin/busybox sleep 600\n")
+        made.start()
+        pid = container.init_pid(MACHINE, made.name)
+        wait_until(
+            "its init has shut itself in",
+            lambda: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/busybox\0sleep"),
+        )
+        assert Path(f"/proc/{pid}/uid_map").read_text() == ""
+        lease = enter(made, card.node)
+        assert container.has(MACHINE, pid or 0, card.node)
+        leave(made, lease)
+        assert not container.has(MACHINE, pid or 0, card.node)
+        assert not MACHINE.exists(lxc.book(made.name, lease))
+    finally:
+        made.remove()
 
 
 def test_a_card_that_the_host_lacks_stops_the_lease_before_the_container_is_touched(

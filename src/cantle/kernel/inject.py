@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import stat
 import sys
@@ -24,6 +25,9 @@ _MOVE_MOUNT_F_EMPTY_PATH = 4
 _MOVE_MOUNT_T_EMPTY_PATH = 0x40
 _CLONE_NEWNS = 0x20000
 _CLONE_NEWUSER = 0x10000000
+# include/uapi/linux/nsfs.h
+_NS_GET_USERNS = 0xB701
+_NS_GET_PARENT = 0xB702
 _MNT_DETACH = 2
 _UMOUNT_NOFOLLOW = 8
 _AT_FDCWD = -100
@@ -116,16 +120,25 @@ def _file(path: str) -> tuple[int, int] | None:
 
 def _enter(pid: int) -> None:
     """The container's mounts, with the rights of its root: nothing of the host can be harmed from here on."""
-    spaces = []
-    if os.stat(f"/proc/{pid}/ns/user").st_ino != os.stat("/proc/self/ns/user").st_ino:
-        spaces.append((os.open(f"/proc/{pid}/ns/user", os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWUSER))
-    spaces.append((os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC), _CLONE_NEWNS))
+    mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    users = _users(mounts)
+    spaces = [(mounts, _CLONE_NEWNS)] if users is None else [(users, _CLONE_NEWUSER), (mounts, _CLONE_NEWNS)]
     for fd, kind in spaces:
         _checked(_libc.setns(fd, kind))
-    if len(spaces) > 1:
+    if users is not None:
         os.setgroups([])
         os.setgid(0)
         os.setuid(0)
+
+
+def _users(mounts: int) -> int | None:
+    """The user namespace of the container that has these mounts; None where it has none of its own. That is the one right below ours: those
+    below it its own root has made, and may have mapped nobody into (ioctl_ns(2))."""
+    ours = os.stat("/proc/self/ns/user")
+    found, at = None, fcntl.ioctl(mounts, _NS_GET_USERNS)
+    while not os.path.samestat(os.fstat(at), ours):
+        found, at = at, fcntl.ioctl(at, _NS_GET_PARENT)
+    return found
 
 
 def _parent(path: str, *, make: bool) -> tuple[int, str]:
