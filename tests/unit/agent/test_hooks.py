@@ -339,7 +339,13 @@ def test_a_guest_with_a_lease_waits_for_an_agent_that_is_just_being_restarted(
     mdev.remove(host, slice_)
     said: list[str] = []
     guest = threading.Thread(target=lambda: said.append(starts(host, "v1", f'<address uuid="{slice_}"/>')))
+    ending = local_socket.listen(host, SOCKET)
+    ending.settimeout(FOR_EVER / 2)
     guest.start()
+    connection, _ = ending.accept()
+    with connection:
+        assert connection.recv(LIMIT)  # it was asked, and ends before it answers
+        local_socket.remove(host, SOCKET, ending)
     with running(service, host, tmp_path / "agent", local_socket=SOCKET):
         guest.join(FOR_EVER)
         assert said == [""]

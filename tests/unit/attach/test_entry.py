@@ -68,6 +68,12 @@ def test_a_card_of_which_the_kernel_says_nothing_is_not_taken_for_unused(host: H
     assert caught.value.code == "host-read-failed"
 
 
+def test_a_daemon_of_the_host_uses_a_card_for_nobody(host: Host) -> None:
+    """nvidia-persistenced has it open for ever."""
+    Path(host.path, f"proc/{os.getpid()}/status").write_text(f"Name:\ttrain\nNSpid:\t{os.getpid()}\n")
+    entry.check_unused(host, M40)
+
+
 def test_a_card_without_nodes_is_used_by_nobody(host: Host) -> None:
     Path(host.path, f"proc/driver/nvidia/gpus/{M40}/information").unlink()
     entry.check_unused(host, M40)
