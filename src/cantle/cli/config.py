@@ -14,6 +14,7 @@ from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
+from cantle.conf import misspelt as conf_misspelt
 from cantle.conf import pci as conf_pci
 from cantle.conf import placement as conf_placement
 from cantle.errors import BadConfig
@@ -73,7 +74,7 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
     types = conf_devices.load(files, directories)
     _read_all(conf_files.read(files, directories))
-    for warning in types.warnings:
+    for warning in [*types.warnings, *conf_misspelt.misspelt(files, directories)]:
         click.echo(f"warning: {warning}", err=True)
     refuse(state_dir or default_state_dir(), types)
     enabled = ", ".join(one.type_id for one in types.types) or "none"
