@@ -123,6 +123,15 @@ def test_a_container_that_is_stopped_has_the_card_at_its_next_start(host: Path) 
     assert Root(host).names("run/cantle/lxc/c1") == []
 
 
+def test_what_lies_in_a_nodes_place_is_gone_before_the_container_starts(host: Path) -> None:
+    left = host / "var/lib/lxc/c1/rootfs" / CARD.path[1:]
+    left.parent.mkdir(parents=True)
+    enter(host, CARD)
+    left.touch()
+    lxc.refresh(Root(host), "c1", LEASE, [CARD])
+    assert not left.exists()
+
+
 def test_no_number_is_in_what_outlives_a_reboot(host: Path) -> None:
     enter(host, CARD)
     assert b"195" not in config(host).removeprefix(BY_HAND.encode("latin-1"))
