@@ -148,7 +148,9 @@ def _from_falcon(
     if isinstance(error, falcon.HTTPMethodNotAllowed):
         allowed = dict(error.headers or {}).get("Allow", "")
         translated: CantleError = MethodNotAllowed(
-            "method-not-allowed", f"{request.method} is not possible on {request.path}. What is: {allowed}.", allow=allowed
+            "method-not-allowed",
+            f"{request.method} is not possible on {request.path}. What is: {allowed}.",
+            allow=allowed,
         )
     elif error.status_code == 404:
         translated = NotFound("no-such-path", f"There is nothing at {request.path}.")

@@ -41,7 +41,5 @@ def parse_fingerprint(text: str) -> str:
     plain = text.strip().lower().removeprefix("sha256 fingerprint=").removeprefix("sha256:").replace(":", "")
     found = _HEX.fullmatch(plain)
     if found is None:
-        raise BadRequest(
-            "bad-fingerprint", f"{text[:100]!r} is no fingerprint; write it as sha256: and 64 hex digits."
-        )
+        raise BadRequest("bad-fingerprint", f"{text[:100]!r} is no fingerprint; write it as sha256: and 64 hex digits.")
     return f"sha256:{plain}"

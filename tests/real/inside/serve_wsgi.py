@@ -14,4 +14,6 @@ module = sys.argv[2]
 sys.argv = [module, *sys.argv[3:]]
 application = importlib.import_module(module).application
 
-importlib.import_module("waitress").serve(application, host="127.0.0.1", port=int(port), threads=int(threads or 1), ident=None)
+importlib.import_module("waitress").serve(
+    application, host="127.0.0.1", port=int(port), threads=int(threads or 1), ident=None
+)

@@ -219,7 +219,9 @@ def test_a_route_has_a_rule_that_exists_and_is_made_for_requests(route: Route) -
 def test_a_rule_that_guards_no_route_is_a_building_block() -> None:
     guarding = {route.rule for route in (*routes.PUBLIC_ROUTES, *routes.AGENT_ROUTES)}
     asked_besides = {ATTACH, EXPLAIN_NAMES}
-    assert {rule.name for rule in RULES} - guarding == {rule.name for rule in BUILDING_BLOCKS} - {PUBLIC} | asked_besides
+    assert {rule.name for rule in RULES} - guarding == {rule.name for rule in BUILDING_BLOCKS} - {
+        PUBLIC
+    } | asked_besides
 
 
 def test_public_routes_are_documents_and_health_and_nothing_else() -> None:

@@ -86,7 +86,10 @@ def test_whoever_speaks_no_tls_is_hung_up_on_with_one_line_in_the_log(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     caplog.set_level(logging.INFO)
-    with answering(Tls(*pair(trustme.CA(), tmp_path))) as server, socket.create_connection(server.address, timeout=10) as plain:
+    with (
+        answering(Tls(*pair(trustme.CA(), tmp_path))) as server,
+        socket.create_connection(server.address, timeout=10) as plain,
+    ):
         plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         answer = b"".join(iter(lambda: plain.recv(4096), b""))
     assert b"HTTP/" not in answer

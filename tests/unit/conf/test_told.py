@@ -120,7 +120,9 @@ def test_a_place_that_is_none_is_refused_and_a_password_not_repeated(tmp_path: P
 
 def test_ages_come_from_the_keepers_section(tmp_path: Path) -> None:
     assert keeper.ages(load(tmp_path, "")) == Ages()
-    chosen = keeper.ages(load(tmp_path, "[keeper]\nunbound_hours = 0\nlease_days = 5\nevent_days = 1\nkey_hours = 2\nowner_days = 30\n"))
+    chosen = keeper.ages(
+        load(tmp_path, "[keeper]\nunbound_hours = 0\nlease_days = 5\nevent_days = 1\nkey_hours = 2\nowner_days = 30\n")
+    )
     assert chosen == Ages(unbound_hours=0, lease_days=5, event_days=1, key_hours=2, owner_days=30)
     with pytest.raises(BadConfig) as caught:
         keeper.ages(load(tmp_path, "[keeper]\nunbound_hours = -1\n"))

@@ -377,10 +377,13 @@ def test_deadlocks_of_mariadb_are_done_again(number: int) -> None:
     assert not faults.is_contention(DBAPIError("UPDATE", {}, _MySqlError(1045, "text")))
 
 
-@pytest.mark.parametrize(("url", "module", "extra"), [
-    ("mariadb://cantle:hidden@db/cantle", "pymysql", "cantle[mysql]"),
-    ("postgresql://cantle:hidden@db/cantle", "psycopg", "cantle[postgresql]"),
-])
+@pytest.mark.parametrize(
+    ("url", "module", "extra"),
+    [
+        ("mariadb://cantle:hidden@db/cantle", "pymysql", "cantle[mysql]"),
+        ("postgresql://cantle:hidden@db/cantle", "psycopg", "cantle[postgresql]"),
+    ],
+)
 def test_a_database_whose_driver_is_not_installed_says_what_to_install(
     url: str, module: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
