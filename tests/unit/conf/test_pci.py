@@ -91,7 +91,7 @@ card = {"address": "0000:3b:00.0", "slot": "3"}
         ('[labels]\ncard = {"gpus": 2}\n', "gpus cannot be a label"),
         ('[labels]\ncard = {"a": ["b"]}\n', "the label a is ['b']"),
         ('[labels]\ncard = {"model": 7, "a": "b"}\n', "model is 7"),
-        ('[labels]\ncard = {"vendor_id": "x", "a": "b"}\n', ":2: [pci] device_spec: property vendor_id"),
+        ('[labels]\ncard = {"vendor_id": "x", "a": "b"}\n', ":2: [labels] card: property vendor_id"),
         (
             '[pci]\n# one\ndevice_spec = {"vendor_id": "10de"}\ndevice_spec = 7\n',
             ":4: [pci] device_spec: Invalid entry: '7'",
