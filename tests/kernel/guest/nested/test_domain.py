@@ -7,17 +7,11 @@ from typing import Any
 import pytest
 from tests.kernel.guest import sysfs
 from tests.kernel.guest.command import cantle
+from tests.kernel.guest.nested.lent import CARD, GPU, LEASES, PORT
 from tests.kernel.guest.nested.libvirt import Domain, virsh
 from tests.kernel.guest.world import World, handles
-from tests.kernel.lab.machine import address
 
 pytestmark = [pytest.mark.boot("nested"), pytest.mark.leaves_mdevs]
-
-CARD = address("t4-second")
-#: What a guest sees: both the stand-in driver's slices and the whole card are T4s; a serial port of mtty's.
-GPU, PORT = "10de:1eb8", "4348:3253"
-
-LEASES: dict[str, dict[str, Any]] = {}
 
 
 def lend(profile: str, vm: Domain, *, start: bool = False) -> None:

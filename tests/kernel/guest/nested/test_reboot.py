@@ -9,8 +9,8 @@ import pytest
 from tests.kernel.guest import configuration, sysfs
 from tests.kernel.guest.command import run
 from tests.kernel.guest.nested.conftest import KEEP, LENT
+from tests.kernel.guest.nested.lent import CARD, GPU, LEASES, PORT
 from tests.kernel.guest.nested.libvirt import Domain
-from tests.kernel.guest.nested.test_domain import CARD, GPU, LEASES, PORT
 from tests.kernel.guest.world import World, handles
 
 pytestmark = pytest.mark.leaves_mdevs
@@ -18,6 +18,7 @@ pytestmark = pytest.mark.leaves_mdevs
 
 @pytest.mark.boot("nested")
 def test_power_is_lost_while_three_units_are_in_the_guest(world: World, vm: Domain) -> None:
+    assert set(LEASES) == {"slice", "serial", "second"}
     vm.start("--paused")
     LENT.write_text(json.dumps(LEASES))
     world.server.kill()
