@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -23,10 +24,14 @@ Statement = tuple[str, Any, bool]
 
 
 class Transaction:
-    """What one transaction sent."""
+    """What one transaction sent.
 
-    def __init__(self) -> None:
+    :param alone: one query that no transaction was begun for (`Database.look`).
+    """
+
+    def __init__(self, *, alone: bool = False) -> None:
         self.statements: list[Statement] = []
+        self.alone = alone
 
     @property
     def writes(self) -> bool:
@@ -53,11 +58,25 @@ def recording() -> Iterator[Script]:
         open_ones[id(connection)] = Transaction()
         script.append(open_ones[id(connection)])
 
-    def send(connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
-        if threading.get_ident() == ours and not statement.startswith(_BEGINS):
-            open_ones[id(connection)].statements.append((statement, parameters, many))
+    def end(connection: Any) -> None:
+        if threading.get_ident() == ours:
+            open_ones.pop(id(connection), None)
 
-    hooks: dict[str, Callable[..., None]] = {"begin": begin, "before_cursor_execute": send}
+    def send(connection: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> None:
+        if threading.get_ident() != ours or statement.startswith(_BEGINS):
+            return
+        sent = open_ones.get(id(connection))
+        if sent is None:
+            sent = Transaction(alone=True)
+            script.append(sent)
+        sent.statements.append((statement, parameters, many))
+
+    hooks: dict[str, Callable[..., None]] = {
+        "begin": begin,
+        "commit": end,
+        "rollback": end,
+        "before_cursor_execute": send,
+    }
     for name, hook in hooks.items():
         event.listen(Engine, name, hook)
     try:
@@ -74,7 +93,7 @@ class Replayer:
     def __init__(self, url: str) -> None:
         self._url = make_url(url)
         self._sqlite = self._url.get_backend_name() == "sqlite"
-        self._idle: dict[bool, queue.SimpleQueue[Any]] = {True: queue.SimpleQueue(), False: queue.SimpleQueue()}
+        self._idle: dict[tuple[bool, bool], queue.SimpleQueue[Any]] = defaultdict(queue.SimpleQueue)
         self._one_writer = threading.Lock()
 
     def replay(self, script: Script) -> None:
@@ -87,12 +106,15 @@ class Replayer:
                 self._send(transaction)
 
     def _send(self, transaction: Transaction) -> None:
+        kind = (transaction.writes, transaction.alone)
         try:
-            connection = self._idle[transaction.writes].get_nowait()
+            connection = self._idle[kind].get_nowait()
         except queue.Empty:
             connection = self._connect(writes=transaction.writes)
+            if transaction.alone and not self._sqlite:
+                self._of_itself(connection)
         cursor = connection.cursor()
-        if self._sqlite:
+        if self._sqlite and not transaction.alone:
             cursor.execute("BEGIN IMMEDIATE" if transaction.writes else "BEGIN")
         for statement, parameters, many in transaction.statements:
             if many:
@@ -102,8 +124,16 @@ class Replayer:
             if cursor.description is not None:
                 cursor.fetchall()
         cursor.close()
-        connection.commit()
-        self._idle[transaction.writes].put(connection)
+        if not transaction.alone:
+            connection.commit()
+        self._idle[kind].put(connection)
+
+    def _of_itself(self, connection: Any) -> None:
+        """Each statement is a transaction: neither BEGIN nor COMMIT is sent."""
+        if self._url.get_backend_name() == "postgresql":
+            connection.autocommit = True
+        else:
+            connection.autocommit(True)
 
     def _connect(self, *, writes: bool) -> Any:
         if self._sqlite:

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -150,7 +151,15 @@ def test_a_fault_of_ours_is_one_line_and_a_traceback_only_when_asked_for() -> No
     assert "Traceback" in shown.stderr
 
 
-def test_ctrl_c_ends_a_waiting_command_quietly() -> None:
+@pytest.fixture
+def ctrl_c_is_heard() -> Iterator[None]:
+    """Also where these tests run in the background of a shell, which has SIGINT ignored, and a child inherits that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_ends_a_waiting_command_quietly(ctrl_c_is_heard: None) -> None:
     """A server that never answers; the command gets SIGINT while it waits for it."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         command = [
