@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable
@@ -82,7 +83,7 @@ class Agent:
         if self.generation is None:
             self.generation = json.loads(await self._call("GET", "work"))["generation"]
             return
-        asked = f"work?generation={self.generation}&wait={seconds:.1f}"
+        asked = f"work?generation={self.generation}&wait={math.ceil(10 * seconds) / 10:.1f}"
         text = await self._call("GET", asked, f'If-None-Match: "{self.generation}"\r\n', seconds=seconds)
         if text:
             self.generation = json.loads(text)["generation"]

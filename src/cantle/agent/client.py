@@ -6,6 +6,7 @@ import contextlib
 import http
 import http.client
 import logging
+import math
 import socket
 import ssl
 import threading
@@ -119,8 +120,9 @@ class Client:
 
     def later_work(self, generation: int, seconds: float) -> Work | None:
         """``GET work``: as soon as its generation is another than this one, at the latest after so many seconds; None if it is still this
-        one then."""
-        asked = _Request("GET", f"work?generation={generation}&wait={seconds:.1f}", seconds=seconds, known=generation)
+        one then. Tenths are rounded up: an answer a moment before the time would be waited for once more."""
+        wait = math.ceil(10 * seconds) / 10
+        asked = _Request("GET", f"work?generation={generation}&wait={wait:.1f}", seconds=wait, known=generation)
         status, text = self._call(asked)
         if status == http.HTTPStatus.NOT_MODIFIED:
             return None

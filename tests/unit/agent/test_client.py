@@ -101,7 +101,7 @@ def test_the_calls_are_those_of_the_protocol_over_one_connection(connect: Connec
     assert lines == [
         b"PUT /v1/hosts/node%201/inventory HTTP/1.1",
         b"GET /v1/hosts/node%201/work HTTP/1.1",
-        b"GET /v1/hosts/node%201/work?generation=3&wait=1.2 HTTP/1.1",
+        b"GET /v1/hosts/node%201/work?generation=3&wait=1.3 HTTP/1.1",
         b"POST /v1/hosts/node%201/results HTTP/1.1",
     ]
     assert all(b"Authorization: Bearer secret\r\n" in request for request in requests)
