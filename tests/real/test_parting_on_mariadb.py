@@ -141,6 +141,20 @@ def settled(db: Database, *hosts: Host) -> dict[str, int]:
     return {host.name: capacity_of(db, host.name).used for host in hosts}
 
 
+def refusals(servers: tuple[Database, Database], moment: str, one: Bind, elsewhere: Bind) -> list[str]:
+    """The codes of whichever of two binds is refused, of which the second comes in the middle of the first."""
+    here, there = servers
+    codes = []
+    with just_before(here, moment, lambda: bind(there, NOVA_FOR_ALICE, [elsewhere])) as other:
+        try:
+            bind(here, NOVA_FOR_ALICE, [one])
+        except CantleError as error:
+            codes.append(error.code)
+    if isinstance(other.ended, CantleError):
+        codes.append(other.ended.code)
+    return codes
+
+
 @pytest.mark.parametrize("moment", [one for one in DELETE if one != "UPDATE claims"])
 def test_a_request_that_is_bound_while_it_is_deleted_is_gone_or_its_bind_is_refused(
     servers: tuple[Database, Database], moment: str
@@ -189,18 +203,10 @@ def test_a_request_that_is_deleted_while_it_is_bound_is_gone_with_its_unit(
 def test_a_request_that_is_bound_on_two_hosts_at_once_gets_one_unit(
     servers: tuple[Database, Database], moment: str
 ) -> None:
-    here, there = servers
+    here, _ = servers
     host, one = free(here)
     another, elsewhere = second(here, one)
-    codes = []
-    with just_before(here, moment, lambda: bind(there, NOVA_FOR_ALICE, [elsewhere])) as other:
-        try:
-            bind(here, NOVA_FOR_ALICE, [one])
-        except CantleError as error:
-            codes.append(error.code)
-    if isinstance(other.ended, CantleError):
-        codes.append(other.ended.code)
-    assert codes == ["arq-not-bindable"]
+    assert refusals(servers, moment, one, elsewhere) == ["arq-not-bindable"]
     used = settled(here, host, another)
     arq = get_arq(here, ALICE, one.arq_uuid)
     assert arq.state is ArqState.BOUND
@@ -211,19 +217,11 @@ def test_a_request_that_is_bound_on_two_hosts_at_once_gets_one_unit(
 def test_an_instance_that_is_bound_on_two_hosts_at_once_is_bound_on_one(
     servers: tuple[Database, Database], moment: str
 ) -> None:
-    here, there = servers
+    here, _ = servers
     host, one = free(here)
     (arq,) = create_arqs(here, NOVA_FOR_ALICE, "vgpu")
     another, elsewhere = second(here, replace(one, arq_uuid=arq.uuid))
-    codes = []
-    with just_before(here, moment, lambda: bind(there, NOVA_FOR_ALICE, [elsewhere])) as other:
-        try:
-            bind(here, NOVA_FOR_ALICE, [one])
-        except CantleError as error:
-            codes.append(error.code)
-    if isinstance(other.ended, CantleError):
-        codes.append(other.ended.code)
-    assert codes == ["instance-has-arqs"]
+    assert refusals(servers, moment, one, elsewhere) == ["instance-has-arqs"]
     assert sum(settled(here, host, another).values()) == 1
     assert len(list_arqs(here, NOVA_FOR_ALICE, instance=one.instance_uuid)) == 1
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime as dt
 from collections.abc import Collection
 from typing import Any
 
@@ -13,7 +12,7 @@ from cantle.engine import announce, audit, choice, explain, guest, idempotency, 
 from cantle.engine.access import project_filter, sees
 from cantle.engine.choice import Asked
 from cantle.engine.clock import BIND_SECONDS, now
-from cantle.engine.terms import Terms, check_end, check_size, check_startable, check_stoppable
+from cantle.engine.terms import End, Terms, check_size, check_startable, check_stoppable, end_time
 from cantle.errors import NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
@@ -43,7 +42,7 @@ def create_lease(
     hostname: str | None = None,
     count: int = 1,
     workload: str = "",
-    expires_at: dt.datetime | None = None,
+    expires_at: End = None,
     on_expiry: OnExpiry = OnExpiry.DETACH,
     nodes: Collection[int] = (),
     aliases: Aliases = NO_ALIASES,
@@ -55,7 +54,7 @@ def create_lease(
 
     :param hostname: the only host that may be chosen.
     :param workload: who will use it, in the caller's words: at most 255 characters.
-    :param expires_at: when what ``on_expiry`` says happens by itself; aware, in the future.
+    :param expires_at: when what ``on_expiry`` says happens by itself: a time, aware and in the future, or so long from now.
     :param nodes: the guest's memory nodes; empty: cards must be near each other only, if the request says so.
     :param aliases: the PCI aliases that a flavor may name.
     :param attachment: the guest on the chosen host that the units go into by themselves.
@@ -68,7 +67,7 @@ def create_lease(
         stopped.
     """
     check_size(count, workload)
-    check_end(db, expires_at)
+    until = end_time(db, expires_at)
     if on_expiry is OnExpiry.STOP_GUEST:
         check_stoppable("This lease", None if attachment is None else attachment.kind)
     if start:
@@ -82,7 +81,7 @@ def create_lease(
             raise _Nothing(asked)
         quota.check(connection, who.project_id, found.taken)
         guest.check_room(connection, attachment, found.host_id, found.taken)
-        terms = Terms(who, asked, workload, expires_at, on_expiry, now(), attachment, start)
+        terms = Terms(who, asked, workload, until, on_expiry, now(), attachment, start)
         return lend(connection, terms, found)
 
     try:

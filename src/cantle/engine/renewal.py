@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 from sqlalchemy import Connection
 
 from cantle.engine import announce, audit
 from cantle.engine.access import sees
 from cantle.engine.clock import now
 from cantle.engine.lease import lease_missing, thing
-from cantle.engine.terms import check_end, check_stoppable
+from cantle.engine.terms import End, check_stoppable, end_time
 from cantle.errors import Conflict
 from cantle.model import uuids
 from cantle.model.event import EventType
@@ -20,18 +18,16 @@ from cantle.store import lease as store
 from cantle.store.database import Database, lease_topic, wake
 
 
-def renew_lease(
-    db: Database, who: Identity, uuid: str, expires_at: dt.datetime | None, on_expiry: OnExpiry | None = None
-) -> Lease:
+def renew_lease(db: Database, who: Identity, uuid: str, expires_at: End, on_expiry: OnExpiry | None = None) -> Lease:
     """Let a lease end at another time, or never; it is announced anew. One whose time is over, but which stands, can be renewed too.
 
-    :param expires_at: None: it does not end by itself.
+    :param expires_at: a time, aware and in the future, or so long from now; None: it does not end by itself.
     :param on_expiry: what happens then; None: as before.
     :raises BadRequest: ``bad-lease``.
     :raises NotFound: ``lease-not-found``.
     :raises Conflict: ``lease-over``: it was given back; ``no-attachment``, ``guest-not-stopped``.
     """
-    check_end(db, expires_at)
+    until = end_time(db, expires_at)
 
     def work(connection: Connection) -> Lease:
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
@@ -41,10 +37,10 @@ def renew_lease(
         if then is OnExpiry.STOP_GUEST:
             check_stoppable(f"Lease {row.uuid}", row.guest_kind)
         moment = now()
-        if not store.renew(connection, row.id, expires_at, then, moment):
+        if not store.renew(connection, row.id, until, then, moment):
             raise Conflict("lease-over", f"Lease {row.uuid} was given back; ask for a new one.", uuid=row.uuid)
-        end = "never" if expires_at is None else expires_at.isoformat()
-        audit.record(connection, who, "lease.renew", thing(row, expires_at=end, on_expiry=then))
+        told = "never" if until is None else until.isoformat()
+        audit.record(connection, who, "lease.renew", thing(row, expires_at=told, on_expiry=then))
         wake(connection, lease_topic(row.uuid))
         found = store.by_uuid(connection, row.uuid)
         assert found is not None  # noqa: S101 - its row was just changed

@@ -14,6 +14,9 @@ from cantle.model.lease import OnExpiry
 from cantle.model.profile import MAX_UNITS
 from cantle.store.database import Database
 
+#: When a lease ends by itself: at a time, so long from now (more than nothing), or not.
+End = dt.datetime | dt.timedelta | None
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -40,13 +43,15 @@ def check_size(count: int, workload: str) -> None:
         raise BadRequest("bad-lease", f"workload is {len(workload)} characters long; at most 255 are kept.")
 
 
-def check_end(db: Database, expires_at: dt.datetime | None) -> None:
-    """Refuse an end that is no time in the future.
+def end_time(db: Database, expires_at: End) -> dt.datetime | None:
+    """The time that is meant, by the database's clock: a server's may be wrong. At most one statement.
 
-    :raises BadRequest: ``bad-lease``.
+    :raises BadRequest: ``bad-lease``: a time that is none in the future.
     """
     if expires_at is None:
-        return
+        return None
+    if isinstance(expires_at, dt.timedelta):
+        return database_time(db) + expires_at
     if expires_at.tzinfo is None:
         raise BadRequest(
             "bad-lease", f"expires_at is {expires_at.isoformat()}, which names no time zone; add Z or an offset."
@@ -57,6 +62,7 @@ def check_end(db: Database, expires_at: dt.datetime | None) -> None:
         )
     if expires_at <= database_time(db):
         raise BadRequest("bad-lease", f"expires_at is {expires_at.isoformat()}, which is over already.")
+    return expires_at
 
 
 def check_startable(attachment: Attachment | None) -> None:

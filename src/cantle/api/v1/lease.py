@@ -14,7 +14,7 @@ from cantle.api.v1 import collection
 from cantle.api.v2 import arq
 from cantle.api.v2.resource import Link, stamp
 from cantle.engine import lease as engine
-from cantle.engine.clock import database_time
+from cantle.engine.terms import End
 from cantle.errors import BadRequest
 from cantle.model.attachment import Attachment
 from cantle.model.lease import Lease, OnExpiry
@@ -137,7 +137,7 @@ def create(call: Call) -> Shape:
         hostname=new.host,
         count=new.count,
         workload=new.workload,
-        expires_at=moment(call, new.expires_at, new.expires_in),
+        expires_at=end(new.expires_at, new.expires_in),
         on_expiry=new.on_expiry,
         nodes=new.numa_nodes,
         attachment=Attachment.parse(new.attach) if new.attach is not None else None,
@@ -153,16 +153,17 @@ def release(call: Call) -> Shape:
     return shape(call, engine.release_lease(call.db, call.who, _uuid(call)))
 
 
-def moment(call: Call, at: dt.datetime | None, within: int | None) -> dt.datetime | None:
-    """The end that is meant; ``within`` seconds from now by the database's clock, which it is compared with.
+def end(at: dt.datetime | None, within: int | None) -> End:
+    """The end that is meant.
 
+    :param within: seconds from now.
     :raises BadRequest: ``bad-lease``: both are given, or it is too far away.
     """
     if at is not None and within is not None:
         raise BadRequest("bad-lease", "expires_at and expires_in are both given; one of them says when the lease ends.")
     if within is not None and within > LONGEST_S:
         raise BadRequest("bad-lease", f"expires_in is {within}; at most {LONGEST_S} seconds are possible.")
-    return database_time(call.db) + dt.timedelta(seconds=within) if within is not None else at
+    return dt.timedelta(seconds=within) if within is not None else at
 
 
 def _uuid(call: Call) -> str:

@@ -32,7 +32,7 @@ def renew(call: Call) -> lease.Shape:
     """Let it end at another time, or never."""
     new: Renewal = call.body
     uuid = checked(call.params["uuid"], "The lease's uuid")
-    until = lease.moment(call, new.expires_at, new.expires_in)
+    until = lease.end(new.expires_at, new.expires_in)
     return lease.shape(call, renewal.renew_lease(call.db, call.who, uuid, until, new.on_expiry))
 
 
