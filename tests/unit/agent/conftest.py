@@ -27,3 +27,14 @@ def service(tmp_path: Path) -> Iterator[Service]:
 def t4(tmp_path: Path) -> simulate.SimulatedRoot:
     """The host of the worked example."""
     return simulate.build(simulate.load("t4"), tmp_path / "t4")
+
+
+@pytest.fixture
+def host(t4: simulate.SimulatedRoot) -> simulate.SimulatedRoot:
+    """The host of the worked example, with a container that is stopped."""
+    place = Path(t4.path)
+    (place / "var/lib/lxc/c1").mkdir(parents=True)
+    (place / "var/lib/lxc/c1/config").write_text("lxc.uts.name = c1\n")
+    (place / "sys/fs/cgroup").mkdir(parents=True)
+    (place / "sys/fs/cgroup/cgroup.controllers").write_text("cpu\n")
+    return t4
