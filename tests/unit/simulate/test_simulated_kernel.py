@@ -3,65 +3,16 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
-import os
-import re
 import shutil
-import threading
 import uuid as uuids
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from tests.unit.simulate.shown import FIRST, M40, SECOND, T4, TYPES, everything, offered, refused
 
 from cantle import simulate
 from cantle.errors import BadRequest, HostError
 from cantle.kernel import iommu, mdev, pci
-from cantle.simulate.tree import Tree
-
-T4 = "0000:af:00.0"
-M40 = "0000:86:00.0"
-NIC = "0000:18:00.0"
-TYPES = f"sys/class/mdev_bus/{T4}/mdev_supported_types"
-FIRST = "11111111-2222-4333-8444-555555555555"
-SECOND = "11111111-2222-4333-8444-666666666666"
-
-
-@pytest.fixture
-def t4(tmp_path: Path) -> simulate.SimulatedRoot:
-    return simulate.build(simulate.load("t4"), tmp_path / "t4")
-
-
-@pytest.fixture
-def mtty(tmp_path: Path) -> simulate.SimulatedRoot:
-    return simulate.build(simulate.load("mtty"), tmp_path / "mtty")
-
-
-def refused(write: Callable[[], None]) -> int | None:
-    with pytest.raises(HostError) as caught:
-        write()
-    assert caught.value.path.startswith("/sys/")
-    return caught.value.errno
-
-
-def offered(root: simulate.SimulatedRoot, parent: str) -> dict[str, int]:
-    return {one.type_id: one.available_instances for one in mdev.types(root, parent)}
-
-
-def everything(root: simulate.SimulatedRoot) -> dict[str, str]:
-    """All files and links, by path. What nobody may read (files that only take writes) counts by its being there."""
-    found = {}
-    for directory, names, files in os.walk(root.path):
-        for name in [*names, *files]:
-            path = Path(directory, name)
-            if path.is_symlink():
-                found[os.path.relpath(path, root.path)] = f"-> {path.readlink()}"
-            elif path.is_file():
-                readable = path.stat().st_mode & 0o400
-                found[os.path.relpath(path, root.path)] = path.read_text() if readable else "-"
-    return found
 
 
 def test_a_fresh_t4_shows_the_card_of_the_worked_example(t4: simulate.SimulatedRoot) -> None:
@@ -250,153 +201,6 @@ def test_a_card_whose_mdev_is_held_keeps_its_driver(t4: simulate.SimulatedRoot) 
     assert len(mdev.devices(t4)) == 1
 
 
-def test_opening_the_directory_again_keeps_its_state(t4: simulate.SimulatedRoot) -> None:
-    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
-    again = simulate.build(simulate.load("t4"), t4.path)
-    assert mdev.devices(again) == [mdev.MdevDevice(FIRST, "nvidia-223", T4)]
-    again.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")
-    assert mdev.devices(t4) == []
-
-
-def test_a_reboot_forgets_what_a_reboot_forgets(t4: simulate.SimulatedRoot) -> None:
-    before = everything(t4)
-    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
-    t4.hold(FIRST)
-    t4.write(f"sys/bus/pci/devices/{M40}/driver_override", "vfio-pci")
-    t4.write("sys/bus/pci/drivers/nvidia/unbind", M40)
-    simulate.reboot(t4)
-    assert everything(t4) == before
-
-
-def test_a_pulled_card_is_gone_until_the_reboot(t4: simulate.SimulatedRoot) -> None:
-    before = everything(t4)
-    t4.write(f"{TYPES}/nvidia-223/create", FIRST)
-    t4.unplug(T4)
-    assert T4 not in t4.names("sys/bus/pci/devices")
-    assert mdev.devices(t4) == []
-    assert mdev.parents(t4) == []
-    simulate.reboot(t4)
-    assert everything(t4) == before
-
-
-def test_a_directory_of_another_description_is_made_anew(tmp_path: Path) -> None:
-    simulate.build(simulate.load("t4"), tmp_path / "host")
-    root = simulate.build(simulate.load("mtty"), tmp_path / "host")
-    assert mdev.parents(root) == ["mtty"]
-    described = tmp_path / "host/.simulated/description.json"
-    described.chmod(0o600)
-    described.write_text('{"of": "another version"}')
-    assert mdev.parents(simulate.build(simulate.load("mtty"), tmp_path / "host")) == ["mtty"]
-
-
-def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(BadRequest) as caught:
-        simulate.build(simulate.load("t4"), tmp_path)
-    assert caught.value.code == "simulation-foreign"
-    assert os.listdir(tmp_path) == ["thesis.txt"]
-
-
-def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(HostError) as caught:
-        simulate.build(simulate.load("t4"), tmp_path / "file" / "t4")
-    assert caught.value.code == "simulation-failed"
-    assert os.listdir(tmp_path) == ["file"]
-
-
-class DyingTree(Tree):
-    """A tree whose process is killed at its nth change."""
-
-    def __init__(self, path: str, left: int) -> None:
-        super().__init__(path)
-        self.left = left
-
-    def _step(self) -> None:
-        if self.left == 0:
-            raise Killed
-        self.left -= 1
-
-    def put(self, rel: str, text: str, mode: int = 0o444) -> None:
-        self._step()
-        super().put(rel, text, mode)
-
-    def link(self, rel: str, target: str) -> None:
-        self._step()
-        super().link(rel, target)
-
-    def remove(self, rel: str) -> None:
-        self._step()
-        super().remove(rel)
-
-
-class Killed(BaseException):
-    """The end of a process."""
-
-
-@pytest.mark.parametrize("verb", ["create", "remove"])
-def test_a_writer_killed_anywhere_leaves_an_mdev_or_none_but_no_half_one(tmp_path: Path, verb: str) -> None:
-    for left in range(60):
-        root = simulate.build(simulate.load("mtty"), tmp_path / str(left))
-        types = "sys/class/mdev_bus/mtty/mdev_supported_types"
-        clean = everything(root)
-        if verb == "remove":
-            root.write(f"{types}/mtty-2/create", FIRST)
-        root.kernel.tree = DyingTree(root.path, left)
-        try:
-            root.write(
-                f"{types}/mtty-2/create" if verb == "create" else f"sys/bus/mdev/devices/{FIRST}/remove",
-                FIRST if verb == "create" else "1",
-            )
-        except Killed:
-            again = simulate.SimulatedRoot(root.path)
-            if mdev.devices(again):
-                assert offered(again, "mtty") == {"mtty-1": 22, "mtty-2": 11}
-                again.write(f"sys/bus/mdev/devices/{FIRST}/remove", "1")
-            assert {key: value for key, value in everything(again).items() if not key.endswith(".new")} == clean
-        else:
-            assert left > 3
-            return
-    raise AssertionError("the write never got through")
-
-
-def test_many_threads_get_no_more_than_there_is(t4: simulate.SimulatedRoot) -> None:
-    answers: list[int | None] = []
-
-    def make() -> None:
-        own = simulate.SimulatedRoot(t4.path)
-        try:
-            own.write(f"{TYPES}/nvidia-223/create", str(uuids.uuid4()))
-            answers.append(None)
-        except HostError as error:
-            answers.append(error.errno)
-
-    threads = [threading.Thread(target=make) for _ in range(12)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert sorted(answers, key=str) == [errno.ENOSPC] * 4 + [None] * 8
-    assert len(mdev.devices(t4)) == 8
-
-
-def _fill(path: str) -> None:
-    root = simulate.SimulatedRoot(path)
-    for _ in range(3):
-        root.write(f"{TYPES}/nvidia-222/create", str(uuids.uuid4()))
-
-
-def test_several_processes_share_one_host(t4: simulate.SimulatedRoot) -> None:
-    context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=_fill, args=(t4.path,)) for _ in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(60)
-    assert [process.exitcode for process in processes] == [0, 0]
-    assert offered(t4, T4)["nvidia-222"] == 10
-
-
 def test_a_fault_hits_the_write_it_was_meant_for_once(t4: simulate.SimulatedRoot) -> None:
     t4.fail(errno.EIO, "/create", nth=2)
     t4.write(f"{TYPES}/nvidia-223/create", FIRST)
@@ -416,44 +220,3 @@ def test_nothing_can_hold_what_has_no_group(t4: simulate.SimulatedRoot) -> None:
     with pytest.raises(BadRequest) as caught:
         t4.hold(SECOND)
     assert caught.value.code == "simulation-no-group"
-
-
-UUIDS = [str(uuids.UUID(int=number + 1)) for number in range(6)]
-OPERATIONS = st.one_of(
-    st.tuples(st.just("create"), st.sampled_from(["mtty-1", "mtty-2", "mtty-9"]), st.sampled_from(UUIDS)),
-    st.tuples(st.just("remove"), st.just(""), st.sampled_from(UUIDS)),
-    st.tuples(st.just("reboot"), st.just(""), st.just("")),
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(OPERATIONS, max_size=25))
-def test_any_sequence_of_writes_keeps_the_books_right(
-    tmp_path_factory: pytest.TempPathFactory, operations: list[tuple[str, str, str]]
-) -> None:
-    small = re.sub(
-        r"capacity: 24", "capacity: 5", Path(simulate.__file__).with_name("hosts").joinpath("mtty.yaml").read_text()
-    )
-    root = simulate.build(simulate.description.parse(small.encode(), "small"), tmp_path_factory.mktemp("mtty") / "host")
-    sizes = {"mtty-1": 1, "mtty-2": 2}
-    alive: dict[str, str] = {}
-    for verb, type_id, uuid in operations:
-        if verb == "reboot":
-            simulate.reboot(root)
-            alive.clear()
-            continue
-        left = 5 - sum(sizes[one] for one in alive.values())
-        if verb == "create":
-            rel, text = f"sys/class/mdev_bus/mtty/mdev_supported_types/{type_id}/create", uuid
-            fits = type_id in sizes and uuid not in alive and sizes[type_id] <= left
-        else:
-            rel, text = f"sys/bus/mdev/devices/{uuid}/remove", "1"
-            fits = uuid in alive
-        if fits:
-            root.write(rel, text)
-            alive = {**alive, uuid: type_id} if verb == "create" else {key: alive[key] for key in alive if key != uuid}
-        else:
-            assert refused(lambda: root.write(rel, text)) in (errno.ENOENT, errno.EEXIST, errno.ENOSPC)  # noqa: B023
-        left = 5 - sum(sizes[one] for one in alive.values())
-        assert offered(root, "mtty") == {"mtty-1": left, "mtty-2": left // 2}
-        assert {one.uuid: one.type_id for one in mdev.devices(root)} == alive
