@@ -21,14 +21,14 @@ HELD_S = 10.0
 
 
 class ArqQuery(PageQuery, frozen=True, kw_only=True):
-    """``bind_state`` has one value, ``resolved``."""
+    """``bind_state`` has one value, ``resolved``; an empty one is none, as in Cyborg."""
 
     instance: str | None = None
     bind_state: str | None = None
 
 
 class DeleteQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Exactly one: ``arqs``, uuids separated by commas, or ``instance``, a uuid."""
+    """Exactly one: ``arqs``, uuids separated by commas, or ``instance``, a uuid. One that is empty is none, as in Cyborg."""
 
     arqs: str | None = None
     instance: str | None = None
@@ -74,14 +74,14 @@ def list_all(call: Call) -> Listed:
     The compute service, when it asks for an instance's, is answered as soon as they are bound, or after :data:`HELD_S`.
     """
     asked: ArqQuery = call.query
-    if asked.bind_state not in (None, "resolved"):
+    if asked.bind_state not in (None, "", "resolved"):
         raise BadRequest("bad-bind-state", f"bind_state '{asked.bind_state}' is not known; the only one is 'resolved'.")
     instance = None if asked.instance is None else checked(asked.instance, "The instance's uuid")
     limits = page(call)
 
     def look() -> list[Arq]:
         return engine.list_arqs(
-            call.db, call.who, instance=instance, resolved=asked.bind_state is not None, page=limits
+            call.db, call.who, instance=instance, resolved=bool(asked.bind_state), page=limits
         )
 
     found = look()
@@ -135,11 +135,11 @@ def update_one(call: Call) -> None:
 def delete_listed(call: Call) -> None:
     """Delete by uuid or by instance."""
     asked: DeleteQuery = call.query
-    if (asked.arqs is None) == (asked.instance is None):
+    if bool(asked.arqs) == bool(asked.instance):
         raise BadRequest(
             "arqs-or-instance", "Say which accelerator requests: either '?arqs=uuid1,uuid2' or '?instance=uuid'."
         )
-    if asked.instance is not None:
+    if asked.instance:
         engine.delete_arqs_of_instance(call.db, call.who, checked(asked.instance, "The instance's uuid"))
         return
     _delete(call, [text for text in (asked.arqs or "").split(",") if text])

@@ -18,11 +18,16 @@ _PROJECT = "/project_id"
 
 
 class Op(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One step of a JSON patch; ``value`` may be anything in a ``remove``."""
+    """One step of a JSON patch; ``value`` may be anything in a ``remove``. A path may lack its slash, as in Cyborg."""
 
     op: str
     path: str
     value: Any = None
+
+    @property
+    def field(self) -> str:
+        """The path as it should be written."""
+        return f"/{self.path.lstrip('/')}"
 
 
 def read(call: Call) -> tuple[list[Bind], list[Unbind]]:
@@ -46,10 +51,10 @@ def read(call: Call) -> tuple[list[Bind], list[Unbind]]:
     if len(set(uuids.values())) < len(uuids):
         raise BadRequest("patch-path", "The body names one accelerator request twice.")
     for text, ops in patches.items():
-        _check_paths(text, ops)
+        _check_paths(call, text, ops)
     if kind == "remove":
         return [], [Unbind(uuid) for uuid in uuids.values()]
-    return [_bind(call, uuids[text], {op.path: op.value for op in ops}) for text, ops in patches.items()], []
+    return [_bind(uuids[text], {op.field: op.value for op in ops}) for text, ops in patches.items()], []
 
 
 def _kind(patches: dict[str, list[Op]]) -> str:
@@ -71,8 +76,8 @@ def _kind(patches: dict[str, list[Op]]) -> str:
     return kinds.pop()
 
 
-def _check_paths(uuid: str, ops: list[Op]) -> None:
-    paths = [op.path for op in ops]
+def _check_paths(call: Call, uuid: str, ops: list[Op]) -> None:
+    paths = [op.field for op in ops]
     for path in paths:
         if path not in (*_NEEDED, _PROJECT):
             raise BadRequest(
@@ -81,22 +86,20 @@ def _check_paths(uuid: str, ops: list[Op]) -> None:
             )
     if len(set(paths)) < len(paths):
         raise BadRequest("patch-path", f"The operations of {uuid} name one path twice.")
+    if _PROJECT in paths:
+        microversion.needed(call.minor, microversion.PROJECT_IN_BIND, f"The path '{_PROJECT}'")
 
 
-def _bind(call: Call, uuid: str, values: dict[str, Any]) -> Bind:
+def _bind(uuid: str, values: dict[str, Any]) -> Bind:
     missing = [path for path in _NEEDED if path not in values]
     if missing:
         raise BadRequest("patch-path", f"Binding {uuid} needs {', '.join(missing)} too.")
-    project_id = None
-    if _PROJECT in values:
-        microversion.needed(call.minor, microversion.PROJECT_IN_BIND, f"The path '{_PROJECT}'")
-        project_id = _text(uuid, _PROJECT, values)
     return Bind(
         arq_uuid=uuid,
         hostname=_text(uuid, "/hostname", values),
         device_rp_uuid=checked(_text(uuid, "/device_rp_uuid", values), "device_rp_uuid"),
         instance_uuid=checked(_text(uuid, "/instance_uuid", values), "instance_uuid"),
-        project_id=project_id,
+        project_id=_text(uuid, _PROJECT, values) if _PROJECT in values else None,
     )
 
 

@@ -18,7 +18,7 @@ RowNumber = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
 
 
 class AttributeQuery(PageQuery, frozen=True, kw_only=True):
-    """``deployable_id`` is the number a deployable's attributes carry."""
+    """``deployable_id`` is the number a deployable's attributes carry. A ``key`` that is empty is none, as in Cyborg."""
 
     deployable_id: RowNumber | None = None
     key: str | None = None
@@ -75,7 +75,7 @@ def list_all(call: Call) -> Listed:
     """Attributes, those of a deployable or of a key if asked."""
     asked: AttributeQuery = call.query
     limits = page(call)
-    found = engine.list_attributes(call.db, deployable_id=asked.deployable_id, key=asked.key, page=limits)
+    found = engine.list_attributes(call.db, deployable_id=asked.deployable_id, key=asked.key or None, page=limits)
     return Listed([_shape(call, attribute) for attribute in found], next_links(call, limits.limit, found))
 
 

@@ -14,14 +14,14 @@ from cantle.model.uuids import canonical
 
 
 class DeviceQuery(PageQuery, frozen=True, kw_only=True):
-    """Each of the three is matched as a whole."""
+    """Each of the three is matched as a whole; one that is empty is none, as in Cyborg."""
 
     type: str | None = None
     vendor: str | None = None
     hostname: str | None = None
 
 
-class Shape(msgspec.Struct, frozen=True):
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """A device on the wire. The two board infos are JSON *text*, as Cyborg's are; ``status`` is there from 2.3 on."""
 
     uuid: str
@@ -31,10 +31,10 @@ class Shape(msgspec.Struct, frozen=True):
     std_board_info: str
     vendor_board_info: str
     hostname: str
+    status: str | msgspec.UnsetType = msgspec.UNSET
     links: list[Link]
     created_at: str | None
     updated_at: str | None
-    status: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -48,7 +48,9 @@ def list_all(call: Call) -> Listed:
     """Devices, those of a type, vendor or host if asked."""
     asked: DeviceQuery = call.query
     limits = page(call)
-    found = engine.list_devices(call.db, type=asked.type, vendor=asked.vendor, hostname=asked.hostname, page=limits)
+    found = engine.list_devices(
+        call.db, type=asked.type or None, vendor=asked.vendor or None, hostname=asked.hostname or None, page=limits
+    )
     return Listed([_shape(call, device) for device in found], next_links(call, limits.limit, found))
 
 
