@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from cantle.conf import keeper as conf_keeper
 from cantle.conf import misspelt as conf_misspelt
 from cantle.conf import pci as conf_pci
 from cantle.conf import placement as conf_placement
+from cantle.conf import repeated as conf_repeated
 from cantle.errors import BadConfig
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
@@ -72,13 +74,19 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
       cantle config check --config-file ./new.conf
     """
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
+    conf = conf_files.read(files, directories)
+    _warn([*conf_misspelt.misspelt(files, directories), *conf_repeated.repeated(files, directories)])
     types = conf_devices.load(files, directories)
-    _read_all(conf_files.read(files, directories))
-    for warning in [*types.warnings, *conf_misspelt.misspelt(files, directories)]:
-        click.echo(f"warning: {warning}", err=True)
+    _warn(types.warnings)
+    _read_all(conf)
     refuse(state_dir or default_state_dir(), types)
     enabled = ", ".join(one.type_id for one in types.types) or "none"
     click.echo(f"The configuration can be used. Enabled types: {enabled}.")
+
+
+def _warn(warnings: Iterable[str]) -> None:
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:

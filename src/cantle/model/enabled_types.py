@@ -202,7 +202,7 @@ def _enabled(enablings: Iterable[Enabling], errors: _Errors) -> dict[str, Enabli
     """The option that enables each type; a strict one where there are several."""
     enabled: dict[str, Enabling] = {}
     for enabling in enablings:
-        for type_id in enabling.types:
+        for type_id in _bare(enabling.types):
             if not _TYPE_ID.fullmatch(type_id):
                 errors.enabling(
                     "config-type-malformed",
@@ -213,6 +213,13 @@ def _enabled(enablings: Iterable[Enabling], errors: _Errors) -> dict[str, Enabli
             elif type_id not in enabled or (enabling.strict and not enabled[type_id].strict):
                 enabled[type_id] = enabling
     return enabled
+
+
+def _bare(words: Sequence[str]) -> list[str]:
+    """A list's words without the brackets that S0 writes around it: ``[nvidia-223, nvidia-224]``."""
+    text = ",".join(words).strip()
+    inner = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    return [word for part in inner.split(",") if (word := part.strip())]
 
 
 def _merge(sections: Iterable[TypeSection], enabled: Mapping[str, Enabling], errors: _Errors) -> dict[str, TypeSection]:
@@ -260,8 +267,7 @@ def _require_addresses(enabling: Enabling, section: TypeSection | None, type_id:
 
 
 def _words(section: TypeSection) -> list[str]:
-    parts = (part.strip() for part in section.options.get("device_addresses", "").split(","))
-    return [part for part in parts if part]
+    return _bare([section.options.get("device_addresses", "")])
 
 
 def _addresses(

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.cli.serving import cantle
 
 from cantle.conf.misspelt import misspelt
+from cantle.conf.repeated import repeated
 
 
 @pytest.mark.parametrize(
@@ -42,6 +43,54 @@ def test_a_slip_of_the_pen_in_a_name_is_told_and_not_passed_over(
     assert done.code == 0
     assert f"warning: {file}: {wrong} is no " in done.err
     assert f"did you mean {right}?" in done.err
+
+
+def test_a_slip_of_the_pen_is_told_also_where_it_makes_the_rest_wrong(tmp_path: Path) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text(
+        "[gpu_devices]\nenabled_vgpu_typs = nvidia-223\n[vgpu_nvidia-223]\ndevice_addresses = 0000:af:00.0\n",
+        encoding="utf-8",
+    )
+    done = cantle("config", "check", "--config-file", str(file), "--state-dir", str(tmp_path / "state"))
+    assert done.code == 78
+    assert "did you mean enabled_vgpu_types?" in done.err
+    assert "[config-section-without-type]" in done.err
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (
+            "[vgpu_nvidia-223]\ndevice_addresses = 0000:af:00.0\n[vgpu_nvidia-223]\ndevice_addresses = 0000:86:00.0\n"
+            "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n",
+            "[vgpu_nvidia-223] device_addresses is given 2 times; 0000:86:00.0, the last, is all that counts",
+        ),
+        (
+            "[gpu]\nenabled_vgpu_types = nvidia-223\nenabled_vgpu_types = nvidia-224\n"
+            "[vgpu_nvidia-224]\ndevice_addresses = 0000:af:00.0\n",
+            "[gpu] enabled_vgpu_types is given 2 times; nvidia-224, the last, is all that counts",
+        ),
+    ],
+)
+def test_a_card_does_not_drop_out_in_silence_where_an_option_is_given_twice(
+    tmp_path: Path, config: str, told: str
+) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text(config, encoding="utf-8")
+    done = cantle("config", "check", "--config-file", str(file), "--state-dir", str(tmp_path / "state"))
+    assert (done.code, f"warning: {file}: {told}" in done.err) == (0, True), done.err
+
+
+def test_options_that_may_be_given_often_and_the_same_value_again_are_no_warning(tmp_path: Path) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text(
+        '[pci]\nalias = {"name": "a", "vendor_id": "10de"}\nalias = {"name": "b", "vendor_id": "8086"}\n'
+        '[DEFAULT]\npci_alias = {"name": "c", "vendor_id": "10de"}\npci_alias = {"name": "d", "vendor_id": "8086"}\n'
+        '[labels]\ncard = {"vendor_id": "10de", "rack": "r1"}\ncard = {"vendor_id": "8086", "rack": "r2"}\n'
+        "[api]\nauth = none\nauth = none\n[keystone_authtoken]\nregion = a\nregion = b\n",
+        encoding="utf-8",
+    )
+    assert list(repeated([str(file)])) == []
 
 
 def test_every_option_of_the_sample_and_those_of_other_projects_are_no_slips(tmp_path: Path) -> None:

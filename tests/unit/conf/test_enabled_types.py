@@ -62,6 +62,18 @@ def test_the_seeds_configuration_is_read_in_all_its_spellings(write: Write, sect
     assert loaded.default is None
 
 
+def test_a_list_in_brackets_as_the_seed_writes_it_is_the_same_list(write: Write) -> None:
+    text = (
+        "[gpu_devices]\nenabled_vgpu_types = [nvidia-223, nvidia-224]\n"
+        "[vgpu_nvidia-223]\ndevice_addresses = [0000:af:00.0]\n[vgpu_nvidia-224]\ndevice_addresses = 0000:87:00.0\n"
+    )
+    loaded = devices.load([write(text)])
+    assert [(one.type_id, one.addresses) for one in loaded.types] == [
+        ("nvidia-223", ("0000:af:00.0",)),
+        ("nvidia-224", ("0000:87:00.0",)),
+    ]
+
+
 def test_novas_configuration_with_classes_and_limits_is_read(write: Write) -> None:
     loaded = devices.load(
         [

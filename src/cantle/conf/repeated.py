@@ -1,0 +1,37 @@
+"""Options that one file gives twice. oslo.config takes the last of them without a word; what the others said, a card to be cut for one,
+would be missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from oslo_config import cfg
+
+from cantle.conf import sample
+from cantle.model.enabled_types import SECTION_PREFIXES
+
+
+def repeated(files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[str]:
+    """A sentence for each option of Cantle's that a file gives several times with different values, but may not.
+
+    :param files: as :func:`cantle.conf.files.read` has read them without an error.
+    """
+    listed = sample.list_opts()
+    ours = {section or "DEFAULT" for section, _ in listed}
+    often = {name for _, options in listed for option in options if option.multi for name in _names(option)}
+    for file in [*files, *(str(path) for place in directories for path in sorted(Path(place).glob("*.conf")))]:
+        sections: dict[str, dict[str, list[str]]] = {}
+        cfg.ConfigParser(file, sections).parse()
+        for section, options in sections.items():
+            if section not in ours and not section.lower().startswith(SECTION_PREFIXES):
+                continue
+            for name, values in options.items():
+                if name.replace("-", "_") not in often and len(set(values)) > 1:
+                    yield (
+                        f"{file}: [{section}] {name} is given {len(values)} times; {values[-1]}, the last, is all that counts"
+                    )
+
+
+def _names(option: cfg.Opt) -> set[str]:
+    return {option.dest} | {old.name.replace("-", "_") for old in option.deprecated_opts if old.name}
