@@ -106,7 +106,7 @@ def whole(
         )
     objections = units.objections(host.root, units.find(host.root, function.address))
     lent = {handle.attach_type for handle in host.lent(address)}
-    if lent == {AttachType.NODES} or (_only_no_iommu(objections) and not lent and not function.dead):
+    if lent == {AttachType.NODES} or (_only_of_guests(objections) and not lent and not function.dead):
         why = objections[0].message if objections else "it is lent to a container"
         found = _for_containers(host, function, resource_class, why)
         types = {parent: dict(offered) for parent, offered in (mdev_types or {}).items()}
@@ -146,8 +146,9 @@ def whole(
     )
 
 
-def _only_no_iommu(objections: Sequence[CantleError]) -> bool:
-    return bool(objections) and all(one.code == "iommu-off" for one in objections)
+def _only_of_guests(objections: Sequence[CantleError]) -> bool:
+    """Whether all that stands against a card stands against virtual machines alone."""
+    return bool(objections) and all(one.code in ("iommu-off", "vfio-pci-missing") for one in objections)
 
 
 def _for_containers(host: HostView, function: PciFunction, resource_class: str, why: str) -> DeviceReport:

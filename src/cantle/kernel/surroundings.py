@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from cantle.errors import CantleError, HostError
-from cantle.kernel import iommu, mdev, node, pci
+from cantle.kernel import iommu, mdev, modules, node, pci
 from cantle.kernel.root import Root
 from cantle.model import classify
 from cantle.model.pci import HOST_BRIDGE, PCI_BRIDGE, VGA, PciAddress, PciFunction
@@ -19,6 +19,9 @@ _BRIDGES = frozenset({HOST_BRIDGE, PCI_BRIDGE})
 _HARMLESS_DRIVERS = IDLE_DRIVERS | {"pcieport"}
 _NVIDIA_PROC = "proc/driver/nvidia"
 _NO_IOMMU = "no IOMMU"
+_NO_VFIO = "no vfio-pci"
+#: What stands between a card and virtual machines alone.
+_FOR_CONTAINERS = (_NO_IOMMU, _NO_VFIO)
 
 
 class Neighbourhood:
@@ -100,7 +103,7 @@ class Neighbourhood:
         return Surroundings(
             companions=tuple(one.address for one in companions),
             no_isolation=alone,
-            for_containers=alone.startswith(_NO_IOMMU) and self._has_nodes(function),
+            for_containers=alone.startswith(_FOR_CONTAINERS) and self._has_nodes(function),
             is_console=function.class_code == VGA and self._root.read_or_none(f"{pci.DEVICES}/{name}/boot_vga") == "1",
             parents=len(parents),
             has_room=any(self._has_room(one) for one in parents),
@@ -139,13 +142,19 @@ class Neighbourhood:
             foreign = [self._foreign(name, unit[0]) for name in sorted(members - ours)]
             if any(foreign):
                 return f"IOMMU group {group} is shared with {', '.join(filter(None, foreign))}"
-        return ""
+        return self._no_vfio
 
     @cached_property
     def _no_group(self) -> str:
         if self._groups or iommu.enabled(self._root):
             return "it is in no IOMMU group although others are; a firmware update may mend that"
         return f"{_NO_IOMMU} ({iommu.why_off(self._root)})"
+
+    @cached_property
+    def _no_vfio(self) -> str:
+        if modules.can_be_had(self._root, "vfio-pci") is not False:
+            return ""
+        return f"{_NO_VFIO} (kernel {modules.release(self._root)} has no such module)"
 
     def _foreign(self, name: str, card: PciFunction) -> str:
         """Another member of the card's IOMMU group, in words if it keeps the card from being lent alone, else ""."""

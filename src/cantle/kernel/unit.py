@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cantle.errors import BadRequest, CantleError, Conflict, HostError, NotFound
-from cantle.kernel import holders, iommu, mdev, pci
+from cantle.kernel import holders, iommu, mdev, modules, pci
 from cantle.kernel.root import Root
 from cantle.model.pci import HOST_BRIDGE, PCI_BRIDGE, PciAddress, PciFunction
 
@@ -82,12 +82,12 @@ def objections(root: Root, unit: Unit) -> list[CantleError]:
     """Every reason why this unit cannot be passed through now, unraised; none is good news.
 
     Codes: ``device-dead``, ``vfs-enabled``, ``mdevs-exist``, ``host-depends-on-device``, ``iommu-off``, ``no-iommu-group``,
-    ``iommu-group-shared``.
+    ``iommu-group-shared``, ``vfio-pci-missing``.
     """
     found = [*virtual_functions(root, unit), *_mediated_devices(root, unit)]
     for function in unit.functions:
         found += _of_function(root, unit, function)
-    return found + _of_groups(root, unit)
+    return [*found, *_of_groups(root, unit), *_of_kernel(root, unit)]
 
 
 def virtual_functions(root: Root, unit: Unit) -> list[CantleError]:
@@ -209,6 +209,20 @@ def _of_groups(root: Root, unit: Unit) -> list[CantleError]:
                 )
             )
     return found
+
+
+def _of_kernel(root: Root, unit: Unit) -> list[CantleError]:
+    """Whether there is a driver to give the unit to."""
+    if modules.can_be_had(root, "vfio-pci") is not False:
+        return []
+    return [
+        Conflict(
+            "vfio-pci-missing",
+            f"{unit.card.address} cannot be lent whole: kernel {modules.release(root)} has no module vfio-pci. Install the package that"
+            " has it, or reboot if the kernel was changed since",
+            address=str(unit.card.address),
+        )
+    ]
 
 
 def _foreign(root: Root, group: int, name: str) -> str | None:
