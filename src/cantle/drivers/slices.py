@@ -101,7 +101,8 @@ def choose(
             wish = f"it is inventoried as {kept.resource_class}, and configured is {wanted.resource_class}"
         else:
             continue
-        return kept, f"config-refused: {lent} is still lent ({handle.uuid}); {wish}, which takes effect when it is back"
+        units = ", ".join(one.uuid for one in host.lent(address) if one.attach_info.get("asked_type") == lent)
+        return kept, f"config-refused: {lent} is still lent ({units}); {wish}, which takes effect when it is back"
     return wanted, None
 
 

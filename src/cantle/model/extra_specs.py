@@ -33,6 +33,8 @@ from cantle.model.request import Request, RequestGroup, words
 from cantle.model.requirement import Requirement
 
 PROFILE = "accel:device_profile"
+#: What S3 calls the same key in one place; Nova knows the other alone.
+_PROFILE_NAME = "accel:device_profile_name"
 ALIAS = "pci_passthrough:alias"
 NUMA = "hw:pci_numa_affinity_policy"
 #: The same as a property of images, which Cantle has none of: in a flavor it would be a label that no card has.
@@ -76,9 +78,14 @@ class _Suffixed:
 
 
 def profile_named(extra_specs: Mapping[str, str]) -> str | None:
-    """The device profile that a flavor names."""
-    name = extra_specs.get(PROFILE)
-    return name.strip() if name is not None else None
+    """The device profile that a flavor names.
+
+    :raises BadRequest: ``bad-extra-spec``: it names two.
+    """
+    names = {extra_specs[key].strip() for key in (PROFILE, _PROFILE_NAME) if key in extra_specs}
+    if len(names) > 1:
+        raise BadRequest("bad-extra-spec", f"{PROFILE} and {_PROFILE_NAME} name two device profiles; keep the first.")
+    return names.pop() if names else None
 
 
 def read(extra_specs: Mapping[str, str], aliases: Aliases, profile_groups: Sequence[Mapping[str, str]] = ()) -> Request:
@@ -99,7 +106,9 @@ def read(extra_specs: Mapping[str, str], aliases: Aliases, profile_groups: Seque
                 ignored.append(key)
         elif (label := _label(key)) is not None:
             labels.append(requirement.parse(label, text))
-        elif key not in (PROFILE, ALIAS, NUMA, POLICY, GPUS):
+        elif key.startswith("accel:") and key not in (PROFILE, _PROFILE_NAME):
+            raise BadRequest("bad-extra-spec", f"{key} is no key of a flavor; there is {PROFILE}.")
+        elif key not in (PROFILE, _PROFILE_NAME, ALIAS, NUMA, POLICY, GPUS):
             ignored.append(key)
     groups = list(request.of_profile(profile_groups).groups)
     groups = [replace(group, name=f"device_profile_{number}") for number, group in enumerate(groups)]

@@ -200,6 +200,14 @@ def test_a_change_of_type_waits_until_the_old_ones_are_back(t4: simulate.Simulat
     assert len(marks(devices(t4, NvidiaDriver(), enabled("nvidia-222"))[T4])) == 16
 
 
+def test_all_that_a_refused_change_would_take_away_is_named(t4: simulate.SimulatedRoot) -> None:
+    mdev.create(t4, T4, "nvidia-223", FIRST)
+    mdev.create(t4, T4, "nvidia-223", SECOND)
+    lent = (lent_mdev(FIRST, "nvidia-223_0"), lent_mdev(SECOND, "nvidia-223_1"))
+    card = devices(t4, NvidiaDriver(), enabled("nvidia-222"), *lent)[T4]
+    assert str(card.reason).startswith(f"config-refused: nvidia-223 is still lent ({FIRST}, {SECOND}); configured is")
+
+
 def test_a_card_lent_whole_stays_whole_when_a_type_is_enabled_for_it(t4: simulate.SimulatedRoot) -> None:
     lent = WantedHandle(FIRST, T4, AttachType.PCI, {})
     card = devices(t4, NvidiaDriver(), SEED, lent)[T4]

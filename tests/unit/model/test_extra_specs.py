@@ -200,6 +200,22 @@ def test_3_1_a_device_profiles_groups_come_first_under_their_requester_ids() -> 
     assert not found.isolate, "no policy is Nova's default for groups of a profile"
 
 
+def test_s3_3_the_profile_may_go_by_either_name_that_the_seed_has() -> None:
+    assert extra_specs.profile_named({"accel:device_profile": " gold "}) == "gold"
+    assert extra_specs.profile_named({"accel:device_profile_name": "gold"}) == "gold"
+    assert extra_specs.profile_named({"accel:device_profile_name": "gold", "accel:device_profile": "gold"}) == "gold"
+    assert extra_specs.profile_named({"gpus": "1"}) is None
+    found = read({"accel:device_profile_name": "gold"}, [{"resources:VGPU": "1"}])
+    assert ([one.name for one in found.groups], found.ignored) == (["device_profile_0"], ())
+    with pytest.raises(BadRequest, match="two device profiles"):
+        extra_specs.profile_named({"accel:device_profile_name": "gold", "accel:device_profile": "silver"})
+
+
+def test_a_profile_under_a_misspelt_key_is_not_left_out_in_silence() -> None:
+    with pytest.raises(BadRequest, match="accel:device_profil is no key of a flavor; there is accel:device_profile"):
+        read({"gpus": "1", "accel:device_profil": "gold"})
+
+
 def test_2_6_the_flavors_group_policy_governs_the_profiles_groups_too() -> None:
     assert read({"accel:device_profile": "p", "group_policy": "isolate"}, [{"resources:VGPU": "1"}] * 2).isolate
 
