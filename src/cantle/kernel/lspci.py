@@ -1,7 +1,8 @@
 """Saved output of ``lspci``, for a look at a machine that is not at hand.
 
 Read are ``lspci -D -nn``, ``-nnk`` (and its verbose cousins), ``-nnmm`` and ``-vmm -nn -D -k``, each also without ``-D`` and with
-``-n`` in place of ``-nn``. The forms are those of pciutils' lspci(8), chapter "Machine-readable output", and of its source.
+``-n`` in place of ``-nn``; and what the lspci of BusyBox prints, as small guests have it. The forms are those of pciutils' lspci(8),
+chapter "Machine-readable output", and of its source; and of BusyBox's ``util-linux/lspci.c``.
 A dump does not tell everything: SR-IOV is never in it, driver, NUMA node and IOMMU group only in some forms.
 """
 
@@ -24,6 +25,9 @@ _TERSE = re.compile(
     r"(?:.*? \[)?(?P<class>[0-9a-f]{4})\]?: (?:(?P<name>.*) )?\[?(?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})\]?"
     r"(?: \(rev (?P<rev>[0-9a-f]{2})\))?(?: \(prog-if (?P<progif>[0-9a-f]{2}).*\))?",
     re.IGNORECASE,
+)
+_BUSYBOX = re.compile(
+    r"Class (?P<class>[0-9a-f]{4}): (?P<vendor>[0-9a-f]{4}):(?P<device>[0-9a-f]{4})(?: (?P<driver>\S+))?", re.IGNORECASE
 )
 _QUOTED = re.compile(r'\s*(?:"((?:[^"\\]|\\.)*)"|-([rp])([0-9a-f]{2}))', re.IGNORECASE)
 _TAGGED = re.compile(r"([A-Z][A-Za-z]*):(?:\s+(.*))?")
@@ -110,6 +114,9 @@ def _read_line(number: int, rest: str) -> dict[str, str]:
     """The facts of a one-line entry, behind its address."""
     if rest.startswith('"'):
         return _read_quoted(number, rest)
+    if match := _BUSYBOX.fullmatch(rest):
+        facts = {tag: match[tag.lower()] or "" for tag in ("Class", "Vendor", "Device", "Driver")}
+        return {**facts, "Name": ""}
     match = _TERSE.fullmatch(rest)
     if match is None:
         _refuse(number, f"{_quote(rest)} has no class and no vendor:device in numbers, or is cut off; {_HINT}")

@@ -54,6 +54,19 @@ def refusal(text: str) -> BadRequest:
     return caught.value
 
 
+def test_the_seeds_look_from_inside_a_cirros_guest_is_read() -> None:
+    dump = "00:05.0 Class 0100: 1af4:1001 virtio-pci\n00:06.0 Class 0300: 10de:11bf\n00:07.0 Class 00ff: 1af4:1002 virtio-pci\n"
+    disk, card, balloon = (listed.function for listed in lspci.parse(dump))
+    assert (str(card.address), card.vendor_id, card.device_id, card.class_id) == (
+        "0000:00:06.0",
+        "10de",
+        "11bf",
+        "030000",
+    )
+    assert (card.driver, disk.driver, balloon.driver) == (None, "virtio-pci", "virtio-pci")
+    assert [listed.name for listed in lspci.parse(dump)] == [None] * 3
+
+
 @pytest.mark.parametrize("text", [T4_NN, T4_NNK, T4_MM, T4_VMM])
 def test_every_form_tells_the_same_ids_and_name(text: str) -> None:
     function, name = only(text)
