@@ -98,6 +98,17 @@ def hold(
 
 
 def _found(connection: Connection, asked: Asked, hostname: str | None, nodes: Collection[int]) -> Iterator[Choice]:
+    """Hosts, best first. One that can serve it with a card alone that failed a moment ago waits for a better one, as long as few do."""
+    failing: list[Choice] = []
+    for found in _fitting(connection, asked, hostname, nodes):
+        if len(failing) < TRIES and any(one.offer.failing for one in found.taken):
+            failing.append(found)
+        else:
+            yield found
+    yield from failing
+
+
+def _fitting(connection: Connection, asked: Asked, hostname: str | None, nodes: Collection[int]) -> Iterator[Choice]:
     for kinds in tiers(asked.request, asked.kinds):
         right = [[one for one in kinds if mismatch(group, one) is None] for group in asked.request.groups]
         if not all(right):

@@ -18,7 +18,7 @@ from cantle.model import uuids
 from cantle.model.arq import ArqState
 from cantle.model.audit import UNIT_CLEANING, UNIT_HELD, UNIT_QUARANTINED
 from cantle.model.lease import FREED, Stage
-from cantle.store import bind, claim, host
+from cantle.store import bind, claim, deployable, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.faults import LookAgain
 from cantle.store.types import Record
@@ -39,6 +39,7 @@ class _Changes:
     arqs: list[dict[str, Any]] = field(default_factory=list)
     claims: list[dict[str, Any]] = field(default_factory=list)
     free: list[Record] = field(default_factory=list)
+    failing: list[int] = field(default_factory=list)
     taken_back: bool = False
     leases: set[str] = field(default_factory=set)
     settled: list[announce.Settled] = field(default_factory=list)
@@ -161,6 +162,7 @@ def _of_wanted(changes: _Changes, row: Record, result: HandleResult) -> None:
         if row.state == ArqState.BIND_STARTED:
             changes.settle(row, ArqState.BIND_FAILED, result)
             changes.note(row, wanted=False, result=result)
+            changes.failing.append(row.deployable_id)
             changes.taken_back = True
         elif row.state == ArqState.BOUND and row.arq_reason_code != (result.code or "step-failed"):
             changes.settle(row, ArqState.BOUND, result)
@@ -219,6 +221,7 @@ def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
     if changes.taken_back:
         host.lock(connection, [row.id])  # raises the generation: what the host should do has changed
         wake(connection, host_topic(row.hostname))
+        deployable.failed(connection, changes.failing)
     if changes.arqs:
         _settle(connection, changes)
     if changes.claims:

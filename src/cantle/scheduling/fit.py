@@ -103,12 +103,12 @@ def fit(request: Request, offers: Sequence[Offer], *, nodes: Collection[int] = (
 
 
 def _ranked(request: Request, offers: Sequence[Offer]) -> list[Offer]:
-    """Best first: preferred kinds, then the fullest card (or the emptiest), then by address."""
+    """Best first: those that do not fail, then preferred kinds, then the fullest card (or the emptiest), then by address."""
     sign = 1 if packing(request, (offer.kind for offer in offers)) is Packing.PACK else -1
 
-    def key(offer: Offer) -> tuple[int, int, str, int]:
+    def key(offer: Offer) -> tuple[bool, int, int, str, int]:
         liked = min(tier(group, offer.kind) for group in request.groups)
-        return liked, sign * offer.free, offer.address, offer.deployable_id
+        return offer.failing, liked, sign * offer.free, offer.address, offer.deployable_id
 
     return sorted(offers, key=key)
 

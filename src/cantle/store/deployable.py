@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, bindparam, func, select
+from sqlalchemy import ColumnElement, Connection, and_, bindparam, func, select, update
 
 from cantle.model.deployable import Attribute, Deployable
 from cantle.model.page import Page
@@ -22,7 +22,7 @@ from cantle.store.tables import (
     devices,
     hosts,
 )
-from cantle.store.types import Record
+from cantle.store.types import Record, database_now
 
 SORT_KEYS: dict[str, ColumnElement[Any]] = {
     "created_at": deployables.c.created_at,
@@ -59,6 +59,12 @@ FREE = (
     .where(_unit.c.deployable_id == deployables.c.id, _unit.c.present, _lent.c.id.is_(None))
     .scalar_subquery()
     .label("free")
+)
+
+#: So many seconds a card that could not be made ready is chosen after all others: who tries again at once should not meet it again.
+FAILING_S = 600
+FAILING: ColumnElement[bool] = and_(
+    deployables.c.failed_at.is_not(None), deployables.c.failed_at > database_now(-FAILING_S)
 )
 
 #: A deployable in its device and its host, with the wish for the device.
@@ -155,3 +161,8 @@ def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:
         root_id=row.root_id,
         bitstream_id=row.bitstream_id,
     )
+
+
+def failed(connection: Connection, deployable_ids: Sequence[int]) -> None:
+    """Units of these could not be made ready just now."""
+    connection.execute(update(deployables).where(deployables.c.id.in_(deployable_ids)).values(failed_at=database_now()))

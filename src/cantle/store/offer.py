@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Text, and_, bindparam, case, exists, func, no
 
 from cantle.model.kind import Kind
 from cantle.model.offer import Offer
-from cantle.store.deployable import FREE, USED
+from cantle.store.deployable import FAILING, FREE, USED
 from cantle.store.kind_tables import kinds
 from cantle.store.service import IN_SERVICE, SERVICE, out_of_service, with_intents
 from cantle.store.tables import attach_handles, claims, deployables, device_profiles, devices, hosts, leases
@@ -30,7 +30,7 @@ _PLACES = with_intents(
 )
 _IS_OF_KINDS = deployables.c.kind.in_(bindparam("kinds", expanding=True))
 _ON_HOSTS = (
-    select(*_COLUMNS, USED, FREE)
+    select(*_COLUMNS, USED, FREE, FAILING.label("failing"))
     .select_from(_PLACES)
     .where(_IS_OF_KINDS, deployables.c.host_id.in_(bindparam("host_ids", expanding=True)))
 )
@@ -192,4 +192,5 @@ def _offer(row: Record, kind: Kind) -> Offer:
         numa_node=row.numa_node,
         out_of_service=out_of_service(row),
         sockets=row.sockets,
+        failing=bool(row.failing),
     )

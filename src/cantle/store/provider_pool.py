@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import Connection, and_, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, insert, select, update
 
 from cantle.model.device import Mode
-from cantle.store.deployable import FREE, PLACES, PROVIDERS
+from cantle.store.deployable import FAILING, FREE, PLACES, PROVIDERS
 from cantle.store.prepared import Prepared
 from cantle.store.provider_tables import pool_members
 from cantle.store.tables import deployables, devices, hosts
@@ -30,14 +30,14 @@ _MEMBERS = Prepared(
         )
     )
     .where(_OF_POOLS)
-    .order_by(deployables.c.id),
+    .order_by(case((FAILING, 1), else_=0), deployables.c.id),
     lists=("pools",),
 )
 
 
 def members(connection: Connection, pools: Sequence[str]) -> dict[str, list[Record]]:
-    """By pool, its deployables with what `cantle.store.deployable.providers` has and their free units. Their hosts are locked, as
-    `cantle.store.host.lock_of_providers` does. No statement if no pool is named."""
+    """By pool, its deployables with what `cantle.store.deployable.providers` has and their free units; those that failed a moment ago
+    last. Their hosts are locked, as `cantle.store.host.lock_of_providers` does. No statement if no pool is named."""
     if not pools:
         return {}
     _LOCK.change(connection, {"pools": pools})

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 #: Revisions are numbers of four digits, so that they compare as text.
-HEAD = "0014"
+HEAD = "0015"

@@ -124,7 +124,8 @@ intents = Table(
     *_times(),
 )
 
-# The part of a device that is offered together: one Placement provider. ``total`` is what the host says it can deliver.
+# The part of a device that is offered together: one Placement provider. ``total`` is what the host says it can deliver, ``failed_at``
+# when a unit of it could last not be made ready.
 deployables = Table(
     "deployables",
     metadata,
@@ -143,6 +144,7 @@ deployables = Table(
     Column("bitstream_id", name()),
     *_times(),
     Column("kind", name(40)),
+    Column("failed_at", UtcTime),
     UniqueConstraint("device_id", "name"),
 )
 
