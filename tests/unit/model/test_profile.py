@@ -33,6 +33,11 @@ def test_groups_are_kept_as_strings_without_stray_spaces(groups: object, kept: o
     assert check_groups(groups) == kept
 
 
+@pytest.mark.parametrize("resource_class", ["FPGA", "PGPU", "VGPU"])
+def test_s3_9_fpga_and_pgpu_are_classes_beside_vgpu(resource_class: str) -> None:
+    assert check_groups([{f"resources:{resource_class}": "1"}]) == ({f"resources:{resource_class}": "1"},)
+
+
 BAD: list[tuple[object, str]] = [
     (None, "needs groups"),
     ([], "needs groups"),
