@@ -75,6 +75,8 @@ def _responder(route: Route, site: Site) -> Any:
         environ = request.env
         who = _NOBODY if route.rule == PUBLIC else site.identify(environ)
         environ[IDENTITY] = who
+        if route.is_v2_document:
+            response.set_headers(_VERSION_HEADERS)
         minor = _negotiate(environ, response) if route.is_v2 else 0
         site.policy.check(route.rule, who)
         _refuse_nul(params)

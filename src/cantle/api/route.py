@@ -50,6 +50,10 @@ class Route:
 
     @property
     def is_v2(self) -> bool:
-        """Whether it is part of the accelerator API, with its microversions. Its version document is, as in Cyborg; the list of versions is
-        not."""
-        return self.path == "/v2" or self.path.startswith("/v2/")
+        """Whether it is part of the accelerator API proper, with its microversions; discovery documents are not."""
+        return self.path.startswith("/v2/")
+
+    @property
+    def is_v2_document(self) -> bool:
+        """Whether it is the accelerator API's own document: it tells which microversions there are, whichever is asked for."""
+        return self.path == "/v2"
