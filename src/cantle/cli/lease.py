@@ -110,11 +110,7 @@ def create(
         made = _until(client, made["uuid"], ("active", "failed", "released"), timeout, "become active")
     _print(made, fmt, chosen)
     if wait and made["state"] != "active":
-        raise errors.CantleError(
-            "lease-failed",
-            f"Lease {made['uuid']} is {made['state']}: {(made['reason'] or 'the host gave no reason').rstrip('.')}. "
-            f"Give back what it holds: cantle lease release {made['uuid']}",
-        )
+        raise _failed(made)
 
 
 @lease.command("list")
@@ -292,6 +288,17 @@ def _until(client: Client, uuid: str, states: Sequence[str], timeout: float, bec
         return answer
 
     return wait_for(ask, lambda found: found["state"] in states, seconds=timeout, what=f"lease {uuid} to {become}")
+
+
+def _failed(made: dict[str, Any]) -> errors.CantleError:
+    """What became of a lease that is not active, and what to do about it: it may hold what did become ready."""
+    why = (made["reason"] or "the host gave no reason").rstrip(".")
+    held = any(arq["attach_handle_uuid"] for arq in made["arqs"])
+    step = "Give back what it holds" if held else "It holds nothing; to take it off the list"
+    return errors.CantleError(
+        "lease-failed",
+        f"Lease {made['uuid']} is {made['state']} on {made['hostname']}: {why}. {step}: cantle lease release {made['uuid']}",
+    )
 
 
 def _print(found: dict[str, Any], fmt: str, chosen: Sequence[str]) -> None:

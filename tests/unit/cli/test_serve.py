@@ -282,7 +282,7 @@ def test_of_two_who_want_the_last_unit_at_once_exactly_one_gets_it(tmp_path: Pat
         assert [lease["state"] for lease in running.json("lease", "list")] == ["active"]
 
 
-def test_a_lease_that_fails_says_why_and_how_to_give_it_back(tmp_path: Path) -> None:
+def test_a_lease_that_fails_and_holds_nothing_says_why_and_where_and_does_not_ask_to_give_back(tmp_path: Path) -> None:
     """A program on the host has the card open, as a guest started by hand would."""
     with serving(tmp_path) as running:
         running.await_capacity()
@@ -293,7 +293,9 @@ def test_a_lease_that_fails_says_why_and_how_to_give_it_back(tmp_path: Path) -> 
         assert failed.code == ExitCode.FAILED
         assert "qemu-by-hand" in failed.err
         (lease,) = running.json("lease", "list")
-        assert failed.err.endswith(f"Give back what it holds: cantle lease release {lease['uuid']} [lease-failed]\n")
+        assert f"Lease {lease['uuid']} is failed on t4: " in failed.err
+        step = "It holds nothing; to take it off the list: cantle lease release"
+        assert failed.err.endswith(f"{step} {lease['uuid']} [lease-failed]\n")
         host.let_go()
         assert running.cantle("lease", "release", lease["uuid"], "--wait").code == 0
         assert running.json("lease", "create", "whole", "--wait")["state"] == "active"
