@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from click.testing import CliRunner
 from tests.unit.cli.answering import Answer, Request, answering
@@ -12,7 +13,7 @@ from cantle.cli.main import cantle
 HELD, FAILED = {"state": "Bound", "attach_handle_uuid": "u1"}, {"state": "BindFailed", "attach_handle_uuid": None}
 
 
-def told(*arqs: dict[str, object]) -> str:
+def told(*arqs: Mapping[str, object]) -> str:
     units = [{"uuid": "a1", **arq} for arq in arqs]
     lease = {"uuid": "l1", "state": "failed", "hostname": "gpu1", "reason": "it is held.", "arqs": units}
 
