@@ -142,15 +142,16 @@ def delete_listed(call: Call) -> None:
     if asked.instance:
         engine.delete_arqs_of_instance(call.db, call.who, checked(asked.instance, "The instance's uuid"))
         return
-    _delete(call, [text for text in (asked.arqs or "").split(",") if text])
+    _delete(call, asked.arqs or "")
 
 
 def delete_one(call: Call) -> None:
-    """Delete the one in the path."""
-    _delete(call, [call.params["uuid"]])
+    """Delete the one in the path; or several, separated by commas, as in Cyborg."""
+    _delete(call, call.params["uuid"])
 
 
-def _delete(call: Call, uuids: list[str]) -> None:
+def _delete(call: Call, listed: str) -> None:
+    uuids = [text for text in listed.split(",") if text]
     if not uuids:
         raise BadRequest("arqs-or-instance", "The list of accelerator requests to delete is empty.")
     engine.delete_arqs(call.db, call.who, uuids)

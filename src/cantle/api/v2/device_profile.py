@@ -101,14 +101,18 @@ def create(call: Call) -> Shape:
 
 
 def delete_one(call: Call) -> None:
-    """Delete one by uuid or name."""
-    engine.delete_profiles(call.db, call.who, [call.params["ref"]])
+    """Delete one by uuid or name; or several, separated by commas, as in Cyborg."""
+    _delete(call, call.params["ref"])
 
 
 def delete_listed(call: Call) -> None:
     """Delete those named in ``value``."""
     asked: DeleteQuery = call.query
-    refs = [ref for ref in (asked.value or "").split(",") if ref]
+    _delete(call, asked.value or "")
+
+
+def _delete(call: Call, listed: str) -> None:
+    refs = [ref for ref in listed.split(",") if ref]
     if not refs:
         raise BadRequest(
             "value-missing", "Say which device profiles: '?value=name1,name2', or a name or uuid in the path."
