@@ -62,8 +62,8 @@ def look(
         for digest, cards in offer.per_kind(connection, digests).items():
             if digest in others:
                 explainer.add_kind(others[digest], cards)
-        for row in offer.per_mode(connection):
-            explainer.add_mode(row.mode, row.cards, row.hosts, row.hostname)
+    for row in offer.per_mode(connection, hostname):
+        explainer.add_mode(row.mode, row.cards, row.hosts, row.example)
     until = offer.lent_until(connection, digests)
     return explainer.result(None if until is None else until.isoformat(timespec="seconds"))
 

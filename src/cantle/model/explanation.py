@@ -65,7 +65,7 @@ class Explanation:
             named = f": {', '.join(self.fitting[:5])}" if self.fitting else ""
             return f"{_many(self.fit_count, 'host')} can serve it now{named}"
         if not self.cards:
-            return "no host has reported a card"
+            return "no host has reported an accelerator"
         parts = [_told(reason) for reason in self.together[:TOLD]]
         for group in self.groups:
             if group.suitable == 0 or not self.together:

@@ -174,7 +174,7 @@ def _class(group: RequestGroup, kind: Kind) -> Mismatch | None:
         return Mismatch(
             "other-class",
             f"is {kind.mode} and offers {kind.resource_class}, not {names[0]}",
-            "change the card's mode: cantle device set-mode",
+            f"ask for {kind.resource_class}, or cantle device set-mode, if its capabilities have another mode",
         )
     return None
 

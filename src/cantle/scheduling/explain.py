@@ -69,7 +69,14 @@ def _too_few(offer: Offer, needed: int) -> Why:
         return Why("offers-nothing", "offers nothing now", "cantle device show says why")
     if offer.free == 0:
         return Why("all-lent", "is lent completely", "wait, or release a lease: cantle lease list")
+    if offer.free + offer.used < needed:
+        what = f"has {_units(offer.free + offer.used)} in all, {needed} of one card wanted"
+        return Why("too-few-free", what, "ask for fewer of one card; --count, or a group for each, means several cards")
     return Why("too-few-free", f"has {offer.free} free of one card, {needed} wanted", "ask for fewer of one card")
+
+
+def _units(number: int) -> str:
+    return "1 unit" if number == 1 else f"{number} units"
 
 
 def _far(group: RequestGroup, offer: Offer, nodes: Collection[int]) -> Why | None:
@@ -245,9 +252,9 @@ class Explainer:
                 tally.crowds.append(cards.keys())
 
     def add_mode(self, mode: str, cards: int, hosts: int, example: str) -> None:
-        """So many cards of a mode that offers nothing."""
+        """So many cards of a mode that offers nothing, such as this one of that host."""
         self._cards += cards
-        why = Why("offers-nothing", f"is {mode} and offers nothing", "cantle device show says why")
+        why = Why("offers-nothing", f"is {mode} and offers nothing", "cantle device list has the reason of each")
         for position in range(len(self._request.groups)):
             self._count(position, why, cards, example).more_hosts += hosts
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import Connection, Text, and_, bindparam, case, exists, func, not_, select, true, type_coerce
 
+from cantle.model.device import Mode
 from cantle.model.kind import Kind
 from cantle.model.offer import Offer
 from cantle.store.deployable import FAILING, FREE, USED
@@ -101,16 +102,16 @@ _PER_KIND = (
     .group_by(deployables.c.kind, hosts.c.hostname)
 )
 
-#: Cards that offer nothing, by what they are.
+#: Cards that offer nothing, by what they are. Screens are no cards that anybody would look for here.
 _PER_MODE = (
     select(
         devices.c.mode,
         func.count().label("cards"),
         func.count(devices.c.host_id.distinct()).label("hosts"),
-        func.min(hosts.c.hostname).label("hostname"),
+        func.min(hosts.c.hostname + " " + devices.c.address).label("example"),
     )
     .join(hosts, hosts.c.id == devices.c.host_id)
-    .where(~exists().where(deployables.c.device_id == devices.c.id))
+    .where(devices.c.mode != Mode.DISPLAY_ONLY, ~exists().where(deployables.c.device_id == devices.c.id))
     .group_by(devices.c.mode)
 )
 
@@ -168,9 +169,10 @@ def per_kind(connection: Connection, without: Collection[str]) -> dict[str, dict
     return found
 
 
-def per_mode(connection: Connection) -> Sequence[Record]:
-    """mode, cards, hosts, hostname (of one) of the cards that offer nothing."""
-    return connection.execute(_PER_MODE).all()
+def per_mode(connection: Connection, hostname: str | None = None) -> Sequence[Record]:
+    """mode, cards, hosts, example (host and address of one) of the cards that offer nothing, in the whole cloud or on one host."""
+    query = _PER_MODE if hostname is None else _PER_MODE.where(hosts.c.hostname == hostname)
+    return connection.execute(query).all()
 
 
 def lent_until(connection: Connection, known: Collection[str]) -> dt.datetime | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from sqlalchemy import update
 from tests.unit.engine.cloud import ADMIN, Host, make_profile, t4, whole
@@ -12,11 +13,12 @@ from cantle.engine.device import list_devices, set_status
 from cantle.engine.explain import explain
 from cantle.engine.host import drain
 from cantle.engine.intent import set_intent
-from cantle.model.device import DeviceStatus, Health, Mode
+from cantle.model.device import DeviceStatus, DeviceType, Health, Mode
 from cantle.model.intent import Intent
 from cantle.store.database import Database
 from cantle.store.tables import hosts
 from cantle.store.types import database_now
+from cantle.wire.inventory import DeviceReport
 
 
 def _maintain(db: Database) -> None:
@@ -52,6 +54,27 @@ def _wish(db: Database) -> None:
 
 def _drain(db: Database) -> None:
     drain(db, ADMIN, "compute-1")
+
+
+def _screen(address: str) -> DeviceReport:
+    """The screen of a management controller, which is no accelerator."""
+    return DeviceReport(
+        address, DeviceType.GPU, "1a03", "ASPEED", "1a03", "2000", Mode.DISPLAY_ONLY, Health.OK, reason="no: a screen"
+    )
+
+
+def test_screens_are_no_candidates_and_what_offers_nothing_is_named(db: Database) -> None:
+    """An operator read "3 cards: are display-only" before the one card that was his."""
+    idle = msgspec.structs.replace(t4(0), deployables=(), mode=Mode.UNASSIGNABLE)
+    Host(db).report(_screen("0000:03:00.0"), idle)
+    Host(db, "compute-2").report(_screen("0000:04:00.0"))
+    make_profile(db)
+    found = explain(db, name="vgpu")
+    (reason,) = found.groups[0].reasons
+    assert (found.cards, reason.code, reason.cards, reason.hosts) == (1, "offers-nothing", 1, 1)
+    assert reason.examples == ("compute-1 0000:af:00.0",)
+    assert explain(db, name="vgpu", hostname="compute-1") == found
+    assert found.summary == "group 0: 1 card (compute-1 0000:af:00.0): is unassignable and offers nothing"
 
 
 @pytest.mark.parametrize(

@@ -158,21 +158,28 @@ def test_the_summary_is_one_sentence_with_the_commonest_reasons() -> None:
         "1 card (h1 0000:03:00.0): has no label gpu_arch, wanted is 's== fermi'"
     )
     assert explained(Request((group(1),)), there).summary == "1 host can serve it now: h1"
-    assert explained(Request((group(1),)), []).summary == "no host has reported a card"
+    assert explained(Request((group(1),)), []).summary == "no host has reported an accelerator"
 
 
 def test_cards_that_are_only_counted_are_counted_in() -> None:
     explainer = Explainer(Request((group(1, "PGPU"),)))
     explainer.add("h1", [offer(1, resource_class="PGPU", free=0, used=1)])
     explainer.add_kind(kind("VGPU"), {"h2": 6, "h4": 2, "h5": 4})
-    explainer.add_mode("display-only", 4, 4, "h3")
+    explainer.add_mode("unassignable", 4, 4, "h3 0000:03:00.0")
     (view,) = explainer.result("2026-12-24T18:00:00+00:00").groups
     assert [(reason.code, reason.cards, reason.hosts, reason.examples) for reason in view.reasons] == [
         ("other-class", 12, 3, ("h2",)),
-        ("offers-nothing", 4, 4, ("h3",)),
+        ("offers-nothing", 4, 4, ("h3 0000:03:00.0",)),
         ("all-lent", 1, 1, ("h1 0000:01:00.0",)),
     ]
     assert "2026-12-24" in view.reasons[2].mend
+
+
+def test_who_asks_one_card_for_more_than_it_ever_has_is_told_how_to_ask_several() -> None:
+    (view,) = explained(Request((group(5, "PGPU"),)), [offer(1, resource_class="PGPU")]).groups
+    (reason,) = view.reasons
+    assert (reason.code, reason.what) == ("too-few-free", "has 1 unit in all, 5 of one card wanted")
+    assert "--count" in reason.mend
 
 
 def test_a_host_with_two_kinds_of_wrong_cards_is_one_host() -> None:
