@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from oslo_config import cfg
 
-from cantle.conf import files, pci
+from cantle.conf import files, pci, values
 from cantle.errors import BadConfig
 from cantle.model.enabled_types import (
     SECTION_OPTIONS,
@@ -120,7 +120,10 @@ def load(
         adopt = any(conf[section][_ADOPT.name] for section in _ADOPTING)
         inside = [path for place in directories for path in sorted(glob.glob(f"{glob.escape(place)}/*.conf"))]
         sections = [_section(conf, name, [*paths, *inside]) for name in _type_sections(conf)]
-    except (cfg.Error, ValueError) as error:  # a $name that stands for nothing, a word that is no yes or no
+    except cfg.ConfigFileValueError as error:  # a word that is no yes or no
+        option = str(error).removeprefix("Value for option ").partition(" ")[0]
+        raise BadConfig("config-file-malformed", f"{option}{values.plainly(error)}") from error
+    except (cfg.Error, ValueError) as error:  # a $name that stands for nothing
         raise BadConfig(
             "config-file-malformed", f"a value in {', '.join([*paths, *directories])} cannot be read: {error}"
         ) from error

@@ -4,7 +4,8 @@ otherwise be a card that is not cut, without a word."""
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from oslo_config import cfg
@@ -22,27 +23,43 @@ def misspelt(files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[
 
     :param files: as :func:`cantle.conf.files.read` has read them without an error.
     """
-    known = {section or "DEFAULT": _names(options) for section, options in sample.list_opts()}
+    known = _known()
     for file in [*files, *(str(path) for place in directories for path in sorted(Path(place).glob("*.conf")))]:
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(file, sections).parse()
         for section, options in sections.items():
-            if section.lower().startswith(SECTION_PREFIXES):
+            name = section if section == "DEFAULT" else section.lower()  # as oslo.config reads them
+            if name.startswith(SECTION_PREFIXES):
                 continue  # read whole, and refused, by model/enabled_types.py
-            if section not in known:
-                yield from _told(file, f"[{section}]", section, known, "section")
+            if name not in known:
+                yield from _told(file, f"[{section}]", name, known, "section")
                 continue
             for option in options:
-                if option.replace("-", "_") not in known[section]:
-                    yield from _told(file, f"[{section}] {option}", option, known[section], "option")
+                if option not in known[name]:
+                    yield from _told(
+                        file, f"[{section}] {option}", option, [*known[name], *_elsewhere(option, known)], "option"
+                    )
 
 
-def _names(options: Sequence[cfg.Opt]) -> set[str]:
-    old = {one.name.replace("-", "_") for option in options for one in option.deprecated_opts if one.name}
-    return {option.dest for option in options} | old
+def _known() -> dict[str, set[str]]:
+    """The names of all options by section, former ones too, which may be another section's."""
+    known: dict[str, set[str]] = defaultdict(set)
+    for section, options in sample.list_opts():
+        for option in options:
+            known[section or "DEFAULT"] |= {option.name, option.dest}
+            for former in option.deprecated_opts:
+                known[former.group or section or "DEFAULT"].add(former.name or option.name)
+    return dict(known)
+
+
+def _elsewhere(option: str, known: Mapping[str, Iterable[str]]) -> list[str]:
+    """The same option in the sections that have it. A name of one word, such as host, means something else to others."""
+    return [f"[{section}] {option}" for section, names in known.items() if option in names and "_" in option]
 
 
 def _told(file: str, what: str, name: str, known: Iterable[str], kind: str) -> Iterator[str]:
-    close = difflib.get_close_matches(name, sorted(known), n=1, cutoff=_ALIKE)
-    if close:
-        yield f"{file}: {what} is no {kind} of Cantle and has no effect; did you mean {close[0]}?"
+    """Case and ``-`` for ``_`` are slips, too; the very name in another section is the last that is thought of."""
+    meant = difflib.get_close_matches(name.lower().replace("-", "_"), sorted(known), n=1, cutoff=_ALIKE)
+    meant = meant or [one for one in sorted(known) if one.endswith(f"] {name}")]
+    if meant:
+        yield f"{file}: {what} is no {kind} of Cantle and has no effect; did you mean {meant[0]}?"

@@ -24,7 +24,11 @@ def repeated(files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(file, sections).parse()
         for section, options in sections.items():
-            if section not in ours and not section.lower().startswith(SECTION_PREFIXES):
+            if (
+                section != "DEFAULT"
+                and section.lower() not in ours
+                and not section.lower().startswith(SECTION_PREFIXES)
+            ):
                 continue
             for name, values in options.items():
                 if name.replace("-", "_") not in often and len(set(values)) > 1:

@@ -31,6 +31,14 @@ def test_an_option_that_serve_would_refuse_is_refused_by_the_check(tmp_path: Pat
     ("config", "wrong", "right"),
     [
         ("[gpu_devices]\nenabled_vgpu_typs = nvidia-223\n", "[gpu_devices] enabled_vgpu_typs", "enabled_vgpu_types"),
+        ("[gpu_devices]\nEnabled_Vgpu_Types = nvidia-223\n", "[gpu_devices] Enabled_Vgpu_Types", "enabled_vgpu_types"),
+        ("[gpu_devices]\nenabled-vgpu-types = nvidia-223\n", "[gpu_devices] enabled-vgpu-types", "enabled_vgpu_types"),
+        (
+            "[gpu_devices]\nenabled_mdev_types = mtty-1\n",
+            "[gpu_devices] enabled_mdev_types",
+            "[devices] enabled_mdev_types",
+        ),
+        ("[DEFAULT]\ndevice_spec = []\n", "[DEFAULT] device_spec", "[pci] device_spec"),
         ("[placment]\nenabled = true\n", "[placment]", "placement"),
     ],
 )
@@ -91,6 +99,35 @@ def test_options_that_may_be_given_often_and_the_same_value_again_are_no_warning
         encoding="utf-8",
     )
     assert list(repeated([str(file)])) == []
+
+
+def test_a_word_that_is_no_yes_or_no_is_told_in_words_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text("[gpu_devices]\nadopt_existing_mdevs = maybe\n", encoding="utf-8")
+    done = cantle("config", "check", "--config-file", str(file), "--state-dir", str(tmp_path / "state"))
+    said = f"adopt_existing_mdevs in {file} is not acceptable: Unexpected boolean value 'maybe' [config-file-malformed]"
+    assert (done.code, said in done.err) == (78, True), done.err
+
+
+def test_a_section_in_another_case_is_the_section_as_oslo_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text(
+        "[GPU_Devices]\nenabled_vgpu_types = nvidia-223\n[VGPU_nvidia-223]\ndevice_addresses = 0000:af:00.0\n",
+        encoding="utf-8",
+    )
+    done = cantle("config", "check", "--config-file", str(file), "--state-dir", str(tmp_path / "state"))
+    assert (done.code, done.err) == (0, "")
+    assert "Enabled types: nvidia-223." in done.out
+
+
+def test_former_names_in_their_former_places_are_no_slips(tmp_path: Path) -> None:
+    file = tmp_path / "cantle.conf"
+    file.write_text(
+        '[DEFAULT]\npci_alias = {"name": "a", "vendor_id": "10de"}\npci_passthrough_whitelist = []\nhost = gpu1\n'
+        "instance_type_extra_specs = gpu_arch:fermi\n[pci]\npassthrough_whitelist = []\n",
+        encoding="utf-8",
+    )
+    assert list(misspelt([str(file)])) == []
 
 
 def test_every_option_of_the_sample_and_those_of_other_projects_are_no_slips(tmp_path: Path) -> None:
