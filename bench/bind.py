@@ -5,7 +5,8 @@ agent, each a process of its own. The 200 hosts are light: they speak the real p
 
 The client sends the PATCH and then asks for the ARQ, every 2 ms (each of 16 every 20 ms), until it is Bound; what its asking costs is
 in the CPU. Unbinding and giving back happen between the rounds and are not counted. The floor (`bench.bind_floor`) is measured in turn
-with the one host.
+with the one host. Both write to a simulated kernel in memory, where a real one's files are; databases and the agent's own files are on
+the disk.
 
 ``python -m bench.bind [--database sqlite|postgresql|mariadb] [--rounds N]``
 """
@@ -22,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from bench import bind_floor, bind_parts
 from bench.api_cloud import CARDS, CLASS, UNITS, Provider, build
@@ -30,6 +32,7 @@ from bench.api_server import Server, cpu_below, machine, running
 from bench.api_side import ARQS, encoded
 from bench.bind_client import CLIENTS, bind_all
 from bench.databases import Maker, Sqlite, databases
+from bench.kernel_place import kernel_place, told
 
 from cantle.store.migrate import upgrade
 
@@ -109,10 +112,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     one, floor, spread, crowd = Figures(), Figures(), Figures(), Figures()
-    with databases(options.database) as maker, ExitStack() as stack:
-        bare = start_floor(stack, maker, options.rounds + 1)
-        alone = start_cantle(stack, maker, 0)
-        cloud = start_cantle(stack, maker, HOSTS)
+    with databases(options.database) as maker, kernel_place() as kernel, ExitStack() as stack:
+        bare = start_floor(stack, maker, options.rounds + 1, kernel / "floor")
+        alone = start_cantle(stack, maker, 0, kernel / "cantle")
+        cloud = start_cantle(stack, maker, HOSTS, kernel / "unused")
         alone.prepare(1)
         cloud.prepare(HOSTS)
         for number in range(options.rounds + 1):
@@ -121,7 +124,7 @@ def main() -> int:
             floor_round(bare, floor if counted else Figures())
             bind_round(cloud, spread if counted else Figures(), clients=1, binds=ONE)
             bind_round(cloud, crowd if counted else Figures(), clients=CLIENTS, binds=MANY)
-    print(f"{options.database}, {options.rounds} rounds; a bind is from PATCH to Bound; {machine()}")
+    print(f"{options.database}, {options.rounds} rounds; PATCH to Bound; simulated kernel in {told(kernel)}; {machine()}")
     print(f"{'':44} {'p50 ms':>7} {'p99 ms':>7} {'binds/s':>8} {'CPU ms per bind':>16}")
     show("floor: the same commits and round trips", floor)
     show("one host, 1 client", one)
@@ -132,18 +135,17 @@ def main() -> int:
     return verdict(options.database, one, crowd)
 
 
-def start_floor(stack: ExitStack, maker: Maker, rounds: int) -> socket.socket:
+def start_floor(stack: ExitStack, maker: Maker, rounds: int, kernel: Path) -> socket.socket:
     """A client of the floor."""
     binds = rounds * ONE
     cloud = build(maker.new(), hosts=-(-binds // (CARDS * UNITS)), work=binds, full=0)
     copied = maker.copy(cloud.url)
     scripts = bind_floor.recorded(cloud, binds)
-    scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cantle-bench-"))
-    server = stack.enter_context(running(bind_floor.serve, copied, scratch, scripts))
+    server = stack.enter_context(running(bind_floor.serve, copied, kernel, scripts))
     return bind_floor.connected(server.port)
 
 
-def start_cantle(stack: ExitStack, maker: Maker, hosts: int) -> Cantle:
+def start_cantle(stack: ExitStack, maker: Maker, hosts: int, kernel: Path) -> Cantle:
     """A running one, with a whole agent on one host, or light ones on so many."""
     url = maker.new()
     upgrade(url)
@@ -153,14 +155,14 @@ def start_cantle(stack: ExitStack, maker: Maker, hosts: int) -> Cantle:
         return stack.enter_context(running(part, *arguments))
 
     if isinstance(maker, Sqlite):
-        processes = [start(bind_parts.all_in_one, url, scratch, hosts)]
+        processes = [start(bind_parts.all_in_one, url, scratch, kernel, hosts)]
         public, inner = processes[0].told
     else:
         processes = [start(bind_parts.clients_api, url), start(bind_parts.agents_api, url, hosts)]
         public, inner = (process.port for process in processes)
         processes.append(start(bind_parts.keeper, url))
         if not hosts:
-            processes.append(start(bind_parts.agent, inner, scratch))
+            processes.append(start(bind_parts.agent, inner, scratch, kernel))
     if hosts:
         processes.append(start(bind_parts.light_agents, inner, hosts))
     return Cantle(public, processes, maker.pid)

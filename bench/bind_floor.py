@@ -58,12 +58,12 @@ def _commits(script: Script) -> Script:
     return [transaction for transaction in script if transaction.writes][-1:]
 
 
-def serve(pipe: Pipe, url: str, scratch: str, scripts: list[Commits]) -> None:
+def serve(pipe: Pipe, url: str, kernel: Path, scripts: list[Commits]) -> None:
     """Server and agent, in one process: the client binds the first, the second, and so on."""
     replayer = Replayer(url)
     listener = socket.create_server(("127.0.0.1", 0))
     work = socket.create_server(("127.0.0.1", 0))
-    agent = threading.Thread(target=_agent, args=(work.getsockname()[1], Path(scratch, HOST)), daemon=True)
+    agent = threading.Thread(target=_agent, args=(work.getsockname()[1], kernel), daemon=True)
     agent.start()
     for_agent = _quick(work.accept()[0])
     pipe.send(listener.getsockname()[1])

@@ -35,13 +35,13 @@ _SPARE = 8
 _WAIT = 60.0
 
 
-def all_in_one(pipe: Pipe, url: str, scratch: str, hosts: int) -> None:
+def all_in_one(pipe: Pipe, url: str, scratch: str, kernel: Path, hosts: int) -> None:
     """API, keeper, and the agent of the simulated host; or, with ``hosts``, without an agent but with room for so many."""
     stop = threading.Event()
     with _database(url) as db, _listening(db, agents=hosts or 1) as inner, _public(db) as public:
         parts = [Keeper(db, stop=stop).run]
         if not hosts:
-            parts.append(_agent(inner.address.url, scratch, stop).run)
+            parts.append(_agent(inner.address.url, scratch, kernel, stop).run)
         with _threads(*parts):
             pipe.send((public.address.port, inner.address.port))
             obey(pipe)
@@ -75,10 +75,10 @@ def keeper(pipe: Pipe, url: str) -> None:
         stop.set()
 
 
-def agent(pipe: Pipe, port: int, scratch: str) -> None:
+def agent(pipe: Pipe, port: int, scratch: str, kernel: Path) -> None:
     """The agent of the simulated host, alone."""
     stop = threading.Event()
-    with _threads(_agent(f"http://127.0.0.1:{port}", scratch, stop).run):
+    with _threads(_agent(f"http://127.0.0.1:{port}", scratch, kernel, stop).run):
         pipe.send(None)
         obey(pipe)
         stop.set()
@@ -110,10 +110,10 @@ def _obey_for_ever(client: Client, start: str) -> None:
             return  # the server was stopped: the measurement is over
 
 
-def _agent(url: str, scratch: str, stop: threading.Event) -> Agent:
+def _agent(url: str, scratch: str, kernel: Path, stop: threading.Event) -> Agent:
     config = Path(scratch, "cantle.conf")
     config.write_text(_CONFIG, encoding="utf-8")
-    root = build(load(HOST), Path(scratch, HOST))
+    root = build(load(HOST), kernel)
     return Agent(
         hostname=HOST,
         root=root,
