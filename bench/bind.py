@@ -124,7 +124,9 @@ def main() -> int:
             floor_round(bare, floor if counted else Figures())
             bind_round(cloud, spread if counted else Figures(), clients=1, binds=ONE)
             bind_round(cloud, crowd if counted else Figures(), clients=CLIENTS, binds=MANY)
-    print(f"{options.database}, {options.rounds} rounds; PATCH to Bound; simulated kernel in {told(kernel)}; {machine()}")
+    print(
+        f"{options.database}, {options.rounds} rounds; PATCH to Bound; simulated kernel in {told(kernel)}; {machine()}"
+    )
     print(f"{'':44} {'p50 ms':>7} {'p99 ms':>7} {'binds/s':>8} {'CPU ms per bind':>16}")
     show("floor: the same commits and round trips", floor)
     show("one host, 1 client", one)
