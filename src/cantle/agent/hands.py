@@ -72,6 +72,8 @@ class Hands:
         self._pause = pause
         self.memory = memory
         self.entries = Entries(root)
+        #: The failure that was told last, by uuid of the unit.
+        self._said: dict[str, str] = {}
         #: From what was prepared for units that are yet to enter their guests, by uuid.
         self._ways_back: dict[str, Undo] = {}
         self._executors: Executors = {
@@ -113,12 +115,27 @@ class Hands:
         for goal, its in groupby(tasks, key=lambda task: task.goal):
             act = self._take_back if goal is Outcome.ABSENT else self._make_ready
             results += act(list(its), patient=patient)
+        for one in results:
+            if one.outcome not in (Outcome.FAILED, Outcome.QUARANTINED) and self._said.pop(one.uuid, None) is not None:
+                _log.warning("%s is %s after all", one.uuid, one.outcome)
         return results
 
     def keep(self, uuids: Collection[str]) -> None:
         """Forget what was begun for other units."""
         self.entries.keep(uuids)
         self._ways_back = {uuid: way for uuid, way in self._ways_back.items() if uuid in uuids}
+        self._said = {uuid: words for uuid, words in self._said.items() if uuid in uuids}
+
+    def _failed(self, task: Task, step: Step | None, error: CantleError) -> HandleResult:
+        self._say(task.handle.uuid, f"could not {step.sentence if step is not None else ''}: {error}")
+        outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
+        return HandleResult(task.handle.uuid, outcome, error.code, error.message)
+
+    def _say(self, uuid: str, failure: str) -> None:
+        """What fails is tried again each second, many units at a time: the same words once."""
+        if self._said.get(uuid) != failure:
+            _log.warning("%s", failure)
+            self._said[uuid] = failure
 
     def _take_back(self, tasks: list[Task], *, patient: bool) -> list[HandleResult]:
         """Out of their guests, then from where they are. What has left its guest stays out, even if it cannot be taken back yet."""
@@ -144,14 +161,14 @@ class Hands:
         if task.refusal is not None:
             return HandleResult(task.handle.uuid, Outcome.FAILED, *task.refusal)
         if left is not None and left.error is not None:
-            return _failed(task, task.entry, left.error)
+            return self._failed(task, task.entry, left.error)
         self._uuid, self._cleaned = task.handle.uuid, cleaning.NOTHING
         notes = left.notes if left is not None else []
         if task.step is not None:
             try:
                 self.change([task.step])
             except CantleError as error:
-                return _failed(task, task.step, error)
+                return self._failed(task, task.step, error)
             _log.info("did %s", ", ".join([task.step.sentence, *notes]))
         return HandleResult(task.handle.uuid, Outcome.ABSENT, cleaning=cleaning.after(self._cleaned, notes))
 
@@ -165,7 +182,7 @@ class Hands:
             try:
                 self.change([task.step], way_back)
             except CantleError as error:
-                return _failed(task, task.step, error)
+                return self._failed(task, task.step, error)
             _log.info("did %s", task.step.sentence)
         if task.entry is None:
             self._ways_back.pop(uuid, None)
@@ -179,7 +196,7 @@ class Hands:
                 with way_back:
                     raise done.error
             except CantleError as error:
-                return _failed(task, task.entry, error)
+                return self._failed(task, task.entry, error)
         _log.info("did %s", ", ".join([task.entry.sentence if task.entry is not None else "", *done.notes]))
         return HandleResult(task.handle.uuid, Outcome.READY, entered=True)
 
@@ -299,12 +316,6 @@ def _jobs(tasks: Iterable[Task]) -> list[Job]:
 def _is_due(task: Task, left: Mapping[str, Done]) -> bool:
     """Whether nothing of it is done in its guest any more."""
     return task.entry is None or task.refusal is not None or task.handle.uuid in left
-
-
-def _failed(task: Task, step: Step | None, error: CantleError) -> HandleResult:
-    _log.warning("could not %s: %s", step.sentence if step is not None else "", error)
-    outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
-    return HandleResult(task.handle.uuid, outcome, error.code, error.message)
 
 
 def type_missing(device: str, type_id: str, offered: Sequence[str]) -> HostError:

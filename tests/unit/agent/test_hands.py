@@ -224,3 +224,22 @@ def test_a_card_that_a_stranger_has_by_iommufd_is_not_lent_although_its_audio_is
     root.let_go(4711)
     (result,) = hands.perform(plan(work, observe(root, work, {}, handed=frozenset())))
     assert result.outcome is Outcome.READY
+
+
+def test_a_failure_that_is_tried_again_each_second_is_told_once_and_so_is_its_end(
+    t4: simulate.SimulatedRoot, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nine slices whose driver was gone after a kernel update wrote nine lines a second."""
+    wrong = slice_(FIRST, "nvidia-999")
+    for _ in range(3):
+        do(t4, hands, wrong)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert FIRST in line
+    assert "does not offer nvidia-999" in line
+    do(t4, hands, slice_(FIRST))
+    do(t4, hands, slice_(FIRST))
+    assert [record.getMessage() for record in caplog.records[1:]] == [f"{FIRST} is ready after all"]
+    do(t4, hands, wrong)
+    hands.keep([])
+    do(t4, hands, wrong)
+    assert len(caplog.records) == 4
