@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, delete, insert, literal, select, update
+from sqlalchemy import Connection, bindparam, case, delete, insert, literal, select, update
 
 from cantle.model.identity import Identity
 from cantle.store.arq import OF_EVENT
@@ -20,6 +20,9 @@ from cantle.store.types import Record, RowId, UtcTime, database_now, name
 _taken = claims.alias("taken")
 _NAME = name()
 _NOBODY = {"project": None, "by": None, "request": None}
+
+#: What exists already goes before what would have to be made: the key of an adopted unit ends with its uuid (drivers/slices.py).
+_ADOPTED_FIRST = case((attach_handles.c.key.endswith(attach_handles.c.uuid), 0), else_=1)
 
 #: The first free unit of a deployable, for one ARQ, unless its device is being changed. Choosing and claiming are one statement; the
 #: caller holds the host's row, so that nobody chooses at the same time, and the unique handle stops whoever did not.
@@ -68,7 +71,7 @@ _TAKE = Prepared(
             OPEN,
             LENDABLE_NOW,
         )
-        .order_by(attach_handles.c.id)
+        .order_by(_ADOPTED_FIRST, attach_handles.c.id)
         .limit(1),
         include_defaults=False,
     )

@@ -46,6 +46,18 @@ def test_an_adopted_device_is_lent_under_its_own_uuid_and_kept_when_it_is_given_
         assert [one.uuid for one in mdev.devices(t4)] == [FOREIGN]
 
 
+def test_what_somebody_made_is_lent_before_another_one_is_made(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path
+) -> None:
+    mdev.create(t4, T4, "nvidia-223", FOREIGN)
+    with running(service, t4, tmp_path / "agent"):
+        until(lambda: service.free() == {T4: 7, M40: 1})
+    with running(service, t4, tmp_path / "agent", enabled=ADOPT):
+        until(lambda: service.free() == {T4: 8, M40: 1})
+        assert handle(service.borrow("slice")) == FOREIGN
+        assert [one.uuid for one in mdev.devices(t4)] == [FOREIGN]
+
+
 def test_without_the_option_a_foreign_device_is_neither_lent_nor_removed(
     service: Service, t4: simulate.SimulatedRoot, tmp_path: Path
 ) -> None:
