@@ -8,6 +8,8 @@ PYTHON ?=
 export PYTHON
 # Variables that would lead Python astray; tools/bootstrap.py does the same for pip.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP VIRTUAL_ENV
+# With it, each of the hundreds of commands and servers that tests start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 BOOTSTRAP := tools/python tools/bootstrap.py
 PY := .venv/bin/python
