@@ -145,7 +145,7 @@ def list_(
         "profile_name": profile,
     }
     rows = (_short(row, fmt) for row in connect().pages("/v1/leases", "leases", query))
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty="No leases.")
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, rare="reason", chosen=chosen, order=order, most=most, empty="No leases.")
 
 
 @lease.command("show")

@@ -80,6 +80,7 @@ def print_rows(
     fmt: str,
     *,
     wide: Sequence[str] | None = None,
+    rare: str | None = None,
     chosen: Sequence[str] | None = None,
     order: str | None = None,
     most: int | None = None,
@@ -93,6 +94,7 @@ def print_rows(
     header.
 
     :param fmt: one of FORMATS.
+    :param rare: a field that ``table`` prints too where one of the first thousand rows has it.
     :param order: the field to sort by, ``:desc`` behind it for the other way round; ``most``: how many rows at most.
     :param empty: said on standard error when a table has no rows ("No leases.").
     :raises click.UsageError: ``chosen`` or ``order`` names a field that the rows do not have.
@@ -102,6 +104,8 @@ def print_rows(
     if most is not None:
         left = islice(left, min(most, sys.maxsize))
     first = list(islice(left, BLOCK))
+    if rare is not None and fmt == "table" and any(row.get(rare) for row in first):
+        columns = (*columns, rare)
     wanted = _columns(first, columns, fmt, wide, chosen)
     found = chain(first, left)
     if fmt in ("json", "yaml"):

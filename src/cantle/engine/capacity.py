@@ -6,7 +6,7 @@ from cantle.model.capacity import Capacity
 from cantle.model.page import Page
 from cantle.store import deployable as store
 from cantle.store.database import Database
-from cantle.store.service import why_not
+from cantle.store.service import remark, why_not
 
 
 def list_capacity(db: Database, *, page: Page | None = None, **where: str | None) -> list[Capacity]:
@@ -28,10 +28,10 @@ def list_capacity(db: Database, *, page: Page | None = None, **where: str | None
             traits=row.traits,
             total=row.total,
             used=row.used,
-            free=0 if reason else row.free,
-            in_service=reason is None,
-            reason=reason,
+            free=row.free if in_service else 0,
+            in_service=in_service,
+            reason=remark(row),
         )
         for row in rows
-        for reason in (why_not(row),)
+        for in_service in (why_not(row) is None,)
     ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """One deployable's units. ``used`` counts claims, those being taken back included; ``free`` is what could be claimed now:
-    0 while ``in_service`` is false, and then ``reason`` says why."""
+    0 while ``in_service`` is false, and then ``reason`` says why. Of a card in service ``reason`` is what its host says is not well."""
 
     hostname: str
     device_address: str

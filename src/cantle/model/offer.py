@@ -16,6 +16,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     ``used``: units lent, those being taken back included; ``free`` could be claimed now, if ``out_of_service`` is None: why nothing may be
     taken now, a code, and words that hold for every card of which it is so. ``numa_node``: None where the kernel does not know.
     ``sockets``: of its host, None where the host does not tell them. ``failing``: a unit of it could not be made ready a moment ago.
+    ``total``: units that its host can deliver, also of those that are lent; None where nobody has asked.
     """
 
     deployable_id: int
@@ -30,6 +31,7 @@ class Offer(msgspec.Struct, frozen=True, gc=False):
     out_of_service: tuple[str, str] | None = None
     sockets: Sockets | None = None
     failing: bool = False
+    total: int | None = None
 
     @property
     def unit(self) -> str | None:

@@ -65,8 +65,8 @@ def of_card(
 
 
 def _too_few(offer: Offer, needed: int) -> Why:
-    if offer.free == 0 and offer.used == 0:
-        return Why("offers-nothing", "offers nothing now", "cantle device show says why")
+    if offer.free == 0 and (offer.used == 0 or offer.total == 0):
+        return Why("offers-nothing", "offers nothing now", "cantle device list has the reason of each")
     if offer.free == 0:
         return Why("all-lent", "is lent completely", "wait, or release a lease: cantle lease list")
     if offer.free + offer.used < needed:
@@ -206,6 +206,7 @@ class Explainer:
                 offer.kind.digest,
                 offer.free,
                 offer.used > 0,
+                offer.total == 0,
                 offer.numa_node,
                 offer.out_of_service,
                 bool(broken) and offer.unit in broken,

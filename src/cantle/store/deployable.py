@@ -13,7 +13,7 @@ from cantle.model.page import Page
 from cantle.store import attribute
 from cantle.store.paging import narrowed, window
 from cantle.store.prepared import Prepared
-from cantle.store.service import SERVICE, why_not, with_intents
+from cantle.store.service import SERVICE, remark, why_not, with_intents
 from cantle.store.tables import (
     attach_handles,
     attributes,
@@ -137,7 +137,6 @@ def capacity(connection: Connection, where: Mapping[str, object], page: Page | N
 
 
 def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:
-    reason = why_not(row)
     return Deployable(
         id=row.id,
         uuid=row.uuid,
@@ -152,8 +151,8 @@ def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:
         traits=row.traits,
         total=row.total,
         used=row.used,
-        in_service=reason is None,
-        reason=reason,
+        in_service=why_not(row) is None,
+        reason=remark(row),
         created_at=row.created_at,
         updated_at=row.updated_at,
         attributes=tuple(facts),

@@ -65,12 +65,13 @@ _ALL = (
         devices.c.numa_node,
         _SOCKETS,
         IN_SERVICE.label("in_service"),
+        deployables.c.total,
     )
     .select_from(_PLACES.outerjoin(_counted, _counted.c.deployable_id == deployables.c.id))
     .where(_IS_OF_KINDS)
 )
 _OF_HOST = (
-    select(*_LEAN, USED, FREE, devices.c.numa_node, _SOCKETS, IN_SERVICE.label("in_service"))
+    select(*_LEAN, USED, FREE, devices.c.numa_node, _SOCKETS, IN_SERVICE.label("in_service"), deployables.c.total)
     .select_from(_PLACES)
     .where(_IS_OF_KINDS, hosts.c.hostname == bindparam("hostname"))
 )
@@ -152,11 +153,11 @@ def by_host(
     reasons = {row.id: out_of_service(row) for row in connection.execute(_OUT if whole else _OUT_OF_HOST, values)}
     found: dict[str, list[Offer]] = defaultdict(list)
     for rows in connection.execute(_ALL if whole else _OF_HOST, values).partitions(_AT_ONCE):
-        for number, provider, host, name, address, kind, used, free, node, board, well in rows:
+        for number, provider, host, name, address, kind, used, free, node, board, well, total in rows:
             # Of what went out of service since the first statement it is not known why: it was in service then.
             reason = None if well else reasons.get(number)
             facts = (by_digest[kind], int(used), int(free), node, reason, sockets(board))
-            found[name].append(Offer(number, provider, host, name, address, *facts))
+            found[name].append(Offer(number, provider, host, name, address, *facts, total=total))
     for name in sorted(found):
         yield name, sorted(found[name], key=lambda one: (one.address, one.deployable_id))
 

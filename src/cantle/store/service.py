@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import ColumnElement, FromClause, and_, func
 
-from cantle.model.device import LENDABLE, DeviceStatus
+from cantle.model.device import LENDABLE, DeviceStatus, Health
 from cantle.model.intent import Intent, IntentStatus
 from cantle.store.host import UP
 from cantle.store.tables import devices, hosts, intents
@@ -74,6 +74,11 @@ def why_not(row: Record) -> str | None:
     if row.intent_version != row.wished_version:
         return intent_status(row).why_not(row.device_address)
     return None
+
+
+def remark(row: Record) -> str | None:
+    """The same as `why_not`, or what the host says of a device that is in service and not well."""
+    return why_not(row) or (row.device_reason if row.health == Health.DEGRADED else None)
 
 
 def out_of_service(row: Record) -> tuple[str, str] | None:

@@ -35,3 +35,16 @@ def test_a_failed_lease_that_holds_nothing_is_not_to_be_given_back() -> None:
     assert told(FAILED) == (
         "Lease l1 is failed on gpu1: it is held. It holds nothing; to take it off the list: cantle lease release l1"
     )
+
+
+def test_a_list_has_the_reasons_where_there_are_any() -> None:
+    """Nine leases were "active" in the list while none of their units could be made."""
+    lease = {"uuid": "l1", "state": "active", "profile_name": "gold", "hostname": "gpu1", "workload": "vm1", "arqs": []}
+    assert "REASON" not in listed({**lease, "reason": None})
+    assert "its card is missing" in listed({**lease, "reason": None}, {**lease, "reason": "its card is missing"})
+
+
+def listed(*leases: Mapping[str, object]) -> str:
+    body = json.dumps({"leases": leases}).encode()
+    with answering(lambda _: Answer(200, body)) as url:
+        return CliRunner().invoke(cantle, ["--url", url, "lease", "list"]).output

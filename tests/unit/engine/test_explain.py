@@ -7,12 +7,15 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from sqlalchemy import update
-from tests.unit.engine.cloud import ADMIN, Host, make_profile, t4, whole
+from tests.unit.engine.cloud import ADMIN, ALICE, Host, make_profile, t4, whole
 
+from cantle.engine.capacity import list_capacity
+from cantle.engine.deployable import list_deployables
 from cantle.engine.device import list_devices, set_status
 from cantle.engine.explain import explain
 from cantle.engine.host import drain
 from cantle.engine.intent import set_intent
+from cantle.engine.lease import create_lease
 from cantle.model.device import DeviceStatus, DeviceType, Health, Mode
 from cantle.model.intent import Intent
 from cantle.store.database import Database
@@ -75,6 +78,23 @@ def test_screens_are_no_candidates_and_what_offers_nothing_is_named(db: Database
     assert reason.examples == ("compute-1 0000:af:00.0",)
     assert explain(db, name="vgpu", hostname="compute-1") == found
     assert found.summary == "group 0: 1 card (compute-1 0000:af:00.0): is unassignable and offers nothing"
+
+
+def test_a_card_whose_driver_is_gone_says_so_and_not_that_its_lent_slices_should_be_given_back(db: Database) -> None:
+    """After a kernel update without the vGPU driver: capacity had no reason, and explain advised to release leases."""
+    host = Host(db)
+    host.report(t4(1))
+    make_profile(db)
+    create_lease(db, ALICE, profile_name="vgpu")
+    host.report(msgspec.structs.replace(t4(0), health=Health.DEGRADED, reason="no type is offered"))
+    for hostname in (None, "compute-1"):
+        (reason,) = explain(db, name="vgpu", hostname=hostname).groups[0].reasons
+        assert reason.code == "offers-nothing"
+    (units,) = list_capacity(db)
+    assert (units.total, units.used, units.free, units.in_service) == (0, 1, 0, True)
+    assert units.reason == "no type is offered"
+    (deployable,) = list_deployables(db)
+    assert (deployable.in_service, deployable.reason) == (True, "no type is offered")
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_what_is_not_there_is_refused_with_a_reason_for_each_host(db: Database, 
         ("too-few-free", ("compute-2 0000:af:00.0",)),
         ("all-lent", ("compute-1 0000:af:00.0",)),
     ]
-    assert "1 card (compute-2 0000:af:00.0): has 1 free of one card, 2 wanted" in caught.value.message
+    assert "1 card (compute-2 0000:af:00.0): has 1 unit in all, 2 of one card wanted" in caught.value.message
     assert len(list_leases(db, ALICE)) == 1
 
 
