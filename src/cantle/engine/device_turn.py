@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,8 @@ from cantle.model.audit import Thing
 from cantle.model.event import EventType
 from cantle.model.identity import Identity
 from cantle.store.types import Record
+
+_log = logging.getLogger(__name__)
 
 #: Characters of a reason.
 LONGEST = 1000
@@ -39,3 +42,10 @@ def tell(connection: Connection, hostname: str, turns: Sequence[DeviceTurn], mom
     if turns:
         audit.record(connection, Identity(f"host:{hostname}", None), "device.health", *things)
         announce.device_told(connection, EventType.DEVICE_HEALTH, bodies, moment)
+
+
+def log(hostname: str, turns: Sequence[DeviceTurn]) -> None:
+    """A line for each, once it is committed."""
+    for one in turns:
+        why = f": {one.reason}" if one.reason else ""
+        _log.warning("device %s of %s is %s (was %s)%s", one.row.address, hostname, one.health, one.row.health, why)

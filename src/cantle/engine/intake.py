@@ -55,10 +55,11 @@ def _accept(db: Database, hostname: str, report: InventoryReport) -> InventoryAn
         heartbeat.reported(db, known, _skew(known, report))
         return InventoryAnswer(generation=known.generation, changed=False)
 
-    def work(connection: Connection) -> tuple[int, InventoryAnswer]:
+    def work(connection: Connection) -> tuple[int, InventoryAnswer, list[DeviceTurn]]:
         return _take_in(connection, hostname, report)
 
-    host_id, answer = db.run(work)
+    host_id, answer, turned = db.run(work)
+    device_turn.log(hostname, turned)
     heartbeat.written(db, host_id)
     if answer.changed:
         log_pools(db, hostname)
@@ -98,7 +99,7 @@ def _skew(row: Record, report: InventoryReport) -> float | None:
     return None if report.clock is None else report.clock - float(row.now.timestamp())
 
 
-def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> tuple[int, InventoryAnswer]:
+def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> tuple[int, InventoryAnswer, list[DeviceTurn]]:
     moment = now()
     row = hosts.find(connection, hostname, lock=True)
     if row is None:
@@ -108,6 +109,7 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
     fence.check_machine(row, report)
     fence.check_start(row, report.agent_start)
     changed = row.digest != report.digest
+    turned: list[DeviceTurn] = []
     values: dict[str, Any] = {**fence.life(row, report), "last_seen": database_now(), "forgotten_at": None}
     if (skew := _skew(row, report)) is not None:
         values["clock_skew_ms"] = hosts.milliseconds(skew)
@@ -115,13 +117,14 @@ def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> 
         values["conditions"] = tuple(("agent", one.code[:64], one.message) for one in report.conditions)
         intake = _Intake(connection, row.id, moment)
         problems = intake.all_of(report)
-        device_turn.tell(connection, hostname, intake.turned, moment)
+        turned = intake.turned
+        device_turn.tell(connection, hostname, turned, moment)
         # A report of which something is not taken in yet is looked at again when it comes again.
         digest = None if intake.waiting or intake.held_back else report.digest
         values |= {"digest": digest, "problems": problems, "sockets": sockets(report.sockets), "updated_at": moment}
         wake(connection, report_topic(hostname))
     hosts.change(connection, row.id, **values)
-    return row.id, InventoryAnswer(generation=row.generation, changed=changed)
+    return row.id, InventoryAnswer(generation=row.generation, changed=changed), turned
 
 
 class _Intake:

@@ -167,3 +167,19 @@ def test_the_number_of_statements_of_a_changed_report_does_not_depend_on_its_siz
             host.report(*(t4(15, host=name, address=f"0000:{bus:02x}:00.0") for bus in range(1, cards + 1)))
         counts.append(len(sent))
     assert counts[0] == counts[1] <= 18
+
+
+def test_a_card_that_goes_missing_is_in_the_servers_log_once_and_so_is_its_return(
+    db: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At three in the morning the journal had not a word of a card that fell off its bus."""
+    host = Host(db)
+    host.report(t4(1), whole())
+    assert not caplog.records
+    host.report(t4(1))
+    host.report(t4(1))
+    host.report(t4(1), whole())
+    assert [record.getMessage() for record in caplog.records] == [
+        "device 0000:3b:00.0 of compute-1 is missing (was ok): its host's last report did not name it",
+        "device 0000:3b:00.0 of compute-1 is ok (was missing)",
+    ]
