@@ -99,7 +99,9 @@ def _skew(row: Record, report: InventoryReport) -> float | None:
     return None if report.clock is None else report.clock - float(row.now.timestamp())
 
 
-def _take_in(connection: Connection, hostname: str, report: InventoryReport) -> tuple[int, InventoryAnswer, list[DeviceTurn]]:
+def _take_in(
+    connection: Connection, hostname: str, report: InventoryReport
+) -> tuple[int, InventoryAnswer, list[DeviceTurn]]:
     moment = now()
     row = hosts.find(connection, hostname, lock=True)
     if row is None:
