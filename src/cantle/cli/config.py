@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -19,6 +18,7 @@ from cantle.conf import misspelt as conf_misspelt
 from cantle.conf import pci as conf_pci
 from cantle.conf import placement as conf_placement
 from cantle.conf import repeated as conf_repeated
+from cantle.conf import sample as conf_sample
 from cantle.errors import BadConfig
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
@@ -43,9 +43,7 @@ def sample() -> None:
     Examples:
       cantle config sample > /etc/cantle/cantle.conf
     """
-    from cantle.conf import sample as samples  # noqa: PLC0415 - loads the options of all rooms
-
-    click.echo(samples.text(), nl=False)
+    click.echo(conf_sample.text(), nl=False)
 
 
 @config.command("check")
@@ -74,19 +72,18 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
       cantle config check --config-file ./new.conf
     """
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
-    conf = conf_files.read(files, directories)
-    _warn([*conf_misspelt.misspelt(files, directories), *conf_repeated.repeated(files, directories)])
     types = conf_devices.load(files, directories)
-    _warn(types.warnings)
-    _read_all(conf)
+    _read_all(conf_files.read(files, directories))
+    listed = conf_sample.list_opts()
+    slips = [
+        *conf_misspelt.misspelt(listed, files, directories),
+        *conf_repeated.repeated(listed, files, directories),
+    ]
+    for warning in dict.fromkeys([*types.warnings, *slips]):
+        click.echo(f"warning: {warning}", err=True)
     refuse(state_dir or default_state_dir(), types)
     enabled = ", ".join(one.type_id for one in types.types) or "none"
     click.echo(f"The configuration can be used. Enabled types: {enabled}.")
-
-
-def _warn(warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        click.echo(f"warning: {warning}", err=True)
 
 
 def _read_all(conf: cfg.ConfigOpts) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 from oslo_config import cfg
 
 from cantle.conf import files, pci, values
+from cantle.conf.misspelt import misspelt
+from cantle.conf.repeated import repeated
 from cantle.errors import BadConfig
 from cantle.model.enabled_types import (
     SECTION_OPTIONS,
@@ -127,9 +129,18 @@ def load(
         raise BadConfig(
             "config-file-malformed", f"a value in {', '.join([*paths, *directories])} cannot be read: {error}"
         ) from error
-    types = build(enablings, sections, whole_if_not_offered=whole, adopt=adopt, parent_exists=parent_exists)
-    labelling = pci.labelling(paths, directories)
-    return dataclasses.replace(types, labelling=labelling, require_reset=require_reset, type_facts=type_facts)
+    slips = (*misspelt(list_opts(), paths, directories), *repeated(list_opts(), paths, directories))
+    try:
+        types = build(enablings, sections, whole_if_not_offered=whole, adopt=adopt, parent_exists=parent_exists)
+    except BadConfig as error:  # a slip may be what makes the rest wrong
+        raise BadConfig(error.code, "\n  ".join([error.message, *slips]), **error.details) from error
+    return dataclasses.replace(
+        types,
+        warnings=(*types.warnings, *slips),
+        labelling=pci.labelling(paths, directories),
+        require_reset=require_reset,
+        type_facts=type_facts,
+    )
 
 
 def _type_sections(conf: cfg.ConfigOpts) -> list[str]:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from cantle.conf import sample
 from cantle.model.enabled_types import SECTION_PREFIXES
 
 #: How alike two names are, of 1, before one is taken for a slip of the pen. Options of other projects, which share a section
@@ -18,12 +17,16 @@ from cantle.model.enabled_types import SECTION_PREFIXES
 _ALIKE = 0.85
 
 
-def misspelt(files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[str]:
-    """A sentence for each section or option that is none of Cantle's and nearly one of them.
+#: Sections with their options, as the sample generator is told them.
+Listed = Iterable[tuple[str | None, Sequence[cfg.Opt]]]
+
+
+def misspelt(listed: Listed, files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[str]:
+    """A sentence for each section or option that is none of those listed and nearly one of them.
 
     :param files: as :func:`cantle.conf.files.read` has read them without an error.
     """
-    known = _known()
+    known = _known(listed)
     for file in [*files, *(str(path) for place in directories for path in sorted(Path(place).glob("*.conf")))]:
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(file, sections).parse()
@@ -41,10 +44,10 @@ def misspelt(files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[
                     )
 
 
-def _known() -> dict[str, set[str]]:
+def _known(listed: Listed) -> dict[str, set[str]]:
     """The names of all options by section, former ones too, which may be another section's."""
     known: dict[str, set[str]] = defaultdict(set)
-    for section, options in sample.list_opts():
+    for section, options in listed:
         for option in options:
             known[section or "DEFAULT"] |= {option.name, option.dest}
             for former in option.deprecated_opts:

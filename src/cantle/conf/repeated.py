@@ -8,16 +8,16 @@ from pathlib import Path
 
 from oslo_config import cfg
 
-from cantle.conf import sample
+from cantle.conf.misspelt import Listed
 from cantle.model.enabled_types import SECTION_PREFIXES
 
 
-def repeated(files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[str]:
-    """A sentence for each option of Cantle's that a file gives several times with different values, but may not.
+def repeated(listed: Listed, files: Sequence[str], directories: Sequence[str] = ()) -> Iterator[str]:
+    """A sentence for each option of those listed that a file gives several times with different values, but may not.
 
     :param files: as :func:`cantle.conf.files.read` has read them without an error.
     """
-    listed = sample.list_opts()
+    listed = list(listed)
     ours = {section or "DEFAULT" for section, _ in listed}
     often = {name for _, options in listed for option in options if option.multi for name in _names(option)}
     for file in [*files, *(str(path) for place in directories for path in sorted(Path(place).glob("*.conf")))]:

@@ -9,6 +9,7 @@ from tests.unit.cli.serving import cantle
 
 from cantle.conf.misspelt import misspelt
 from cantle.conf.repeated import repeated
+from cantle.conf.sample import list_opts
 
 
 @pytest.mark.parametrize(
@@ -98,7 +99,7 @@ def test_options_that_may_be_given_often_and_the_same_value_again_are_no_warning
         "[api]\nauth = none\nauth = none\n[keystone_authtoken]\nregion = a\nregion = b\n",
         encoding="utf-8",
     )
-    assert list(repeated([str(file)])) == []
+    assert list(repeated(list_opts(), [str(file)])) == []
 
 
 def test_a_word_that_is_no_yes_or_no_is_told_in_words_of_the_file(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_former_names_in_their_former_places_are_no_slips(tmp_path: Path) -> Non
         "instance_type_extra_specs = gpu_arch:fermi\n[pci]\npassthrough_whitelist = []\n",
         encoding="utf-8",
     )
-    assert list(misspelt([str(file)])) == []
+    assert list(misspelt(list_opts(), [str(file)])) == []
 
 
 def test_every_option_of_the_sample_and_those_of_other_projects_are_no_slips(tmp_path: Path) -> None:
@@ -139,4 +140,4 @@ def test_every_option_of_the_sample_and_those_of_other_projects_are_no_slips(tmp
     others = "[keystone_authtoken]\nwww_authenticate_uri = https://keystone\n[oslo_policy]\npolicy_file = policy.yaml\n"
     login = "auth_type = password\nauth_url = x\nusername = x\npassword = x\nproject_name = x\nuser_domain_name = x\nregion_name = x\n"
     file.write_text("\n".join([*options, others, "[placement]", login, "[nova]", login]), encoding="utf-8")
-    assert list(misspelt([str(file)])) == []
+    assert list(misspelt(list_opts(), [str(file)])) == []

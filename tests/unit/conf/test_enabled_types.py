@@ -74,6 +74,13 @@ def test_a_list_in_brackets_as_the_seed_writes_it_is_the_same_list(write: Write)
     ]
 
 
+def test_a_slip_of_the_pen_is_a_warning_that_servers_and_agents_log_at_their_start(write: Write) -> None:
+    path = write("[gpu_devices]\nenabled_vgpu_typs = nvidia-223\n[pci]\ndevice_spek = []\n[api]\nport = 6666\n")
+    first, second = devices.load([path]).warnings
+    assert first.startswith(f"{path}: [gpu_devices] enabled_vgpu_typs is no option of Cantle and has no effect;")
+    assert second.startswith(f"{path}: [pci] device_spek is no option of Cantle")
+
+
 def test_novas_configuration_with_classes_and_limits_is_read(write: Write) -> None:
     loaded = devices.load(
         [
