@@ -54,6 +54,8 @@ BAD: list[tuple[object, str]] = [
     ([{"resources:VGPU": None}], "asks for None"),
     ([{"resources:VGPU": "\u0661"}], "asks for"),
     ([{"resources:VGPU": "9" * 400}], "asks for"),
+    ([{"resources:VGPU": "+1"}], "asks for '+1'"),
+    ([{"resources:VGPU": "1_0"}], "asks for '1_0'"),
     ([{"resources:VCPU": "1"}], "resource class 'VCPU'"),
     ([{"resources:PCI_DEVICE": "1"}], "resource class 'PCI_DEVICE'"),
     ([{"resources:CUSTOM_": "1"}], "resource class 'CUSTOM_'"),
