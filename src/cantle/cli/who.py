@@ -23,7 +23,7 @@ def who(*, thing: str, past: bool, fmt: str, chosen: tuple[str, ...]) -> None:
     """Show who has THING, or what THING has.
 
     THING is the PCI address of a card, the uuid of a card, of a mediated device, of an instance, of a request or of a lease, or the name
-    of a guest or container as it was given with --workload or --attach.
+    of a guest or container as it was given with --workload or --attach. HOST/ADDRESS is the card of that host alone.
 
     \b
     Examples:
@@ -32,7 +32,10 @@ def who(*, thing: str, past: bool, fmt: str, chosen: tuple[str, ...]) -> None:
       cantle who 6b1f3c9e-0d61-4a0c-9a53-4cf1a2f0c7d1 -o json
       cantle who 0000:af:00.0 --past
     """
-    found = connect().get(f"/v1/who/{segment(thing)}")
+    host, slash, address = thing.rpartition("/")
+    found = connect().get(f"/v1/who/{segment(address)}")
     rows, columns = (found["past"], PAST_COLUMNS) if past else (found["now"], COLUMNS)
+    rows = [row for row in rows if not slash or row["hostname"] == host]
     empty = "Nothing is known of it." if past else "Nobody has it, and it has nothing."
-    print_rows(rows, columns, fmt, wide=None if past else WIDE, chosen=chosen, empty=empty)
+    rare = None if past else "reason"
+    print_rows(rows, columns, fmt, wide=None if past else WIDE, rare=rare, chosen=chosen, empty=empty)

@@ -1,4 +1,4 @@
-"""What a person is told of a lease that failed."""
+"""What a person is told of leases that failed, that have troubles, and that do not come back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from tests.unit.cli.answering import Answer, Request, answering
 
 from cantle.cli.main import cantle
+from cantle.cli.who import WIDE
 
 HELD, FAILED = {"state": "Bound", "attach_handle_uuid": "u1"}, {"state": "BindFailed", "attach_handle_uuid": None}
 
@@ -48,3 +49,25 @@ def listed(*leases: Mapping[str, object]) -> str:
     body = json.dumps({"leases": leases}).encode()
     with answering(lambda _: Answer(200, body)) as url:
         return CliRunner().invoke(cantle, ["--url", url, "lease", "list"]).output
+
+
+def test_who_names_the_program_that_keeps_a_card_and_takes_a_host_with_an_address() -> None:
+    """The page on leases said so, and the table had "releasing" alone."""
+    held = {
+        **dict.fromkeys(WIDE),
+        "hostname": "gpu1",
+        "device": "0000:3b:00.0",
+        "state": "releasing",
+        "reason": "pid 42 has it",
+    }
+    asked = []
+
+    def answer(request: Request) -> Answer:
+        asked.append(request.path)
+        return Answer(200, json.dumps({"now": [held, {**held, "hostname": "gpu2"}], "past": []}).encode())
+
+    with answering(answer) as url:
+        told = CliRunner().invoke(cantle, ["--url", url, "who", "gpu1/0000:3b:00.0"]).output
+    assert "pid 42 has it" in told
+    assert "gpu2" not in told
+    assert asked == ["/v1/who/0000%3A3b%3A00.0"]
