@@ -243,3 +243,16 @@ def test_a_failure_that_is_tried_again_each_second_is_told_once_and_so_is_its_en
     hands.keep([])
     do(t4, hands, wrong)
     assert len(caplog.records) == 4
+
+
+def test_the_end_of_a_card_that_somebody_kept_is_told_in_plain_words(
+    t4: simulate.SimulatedRoot, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    do(t4, hands, CARD)
+    t4.hold(M40)
+    do(t4, hands, back=(CARD,))
+    t4.let_go()
+    do(t4, hands, back=(CARD,))
+    held, over = (record.getMessage() for record in caplog.records)
+    assert "is in use" in held
+    assert over == f"{SECOND} is taken back after all"
