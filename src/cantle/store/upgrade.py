@@ -6,14 +6,17 @@ import subprocess
 import sys
 
 from cantle.errors import BadConfig, CantleError, Unavailable
+from cantle.store.database import Database
 
 
 def upgrade_in_child(url: str) -> None:
-    """Bring the database's schema to what this version needs.
+    """Bring the database's schema to what this version needs. Where it is that already, as at most starts, no child is made.
 
     :raises BadConfig: ``bad-database-url``, ``database-refused``.
     :raises Unavailable: ``database-…`` as the child said, or ``migration-failed`` with the end of what it wrote.
     """
+    if _is_current(url):
+        return
     child = subprocess.run(
         [sys.executable, "-P", "-m", "cantle.store.migrate", "-"],  # -P: nothing is imported from where we were started
         input=url + "\n",
@@ -30,3 +33,12 @@ def upgrade_in_child(url: str) -> None:
         kind: type[CantleError] = BadConfig if code in ("bad-database-url", "database-refused") else Unavailable
         raise kind(code, message)
     raise Unavailable("migration-failed", f"The migrations of the database did not finish: {last[0]}")
+
+
+def _is_current(url: str) -> bool:
+    """Whether there is nothing to do. Whatever is in the way, the child says it."""
+    try:
+        Database.open(url).close()
+    except CantleError:
+        return False
+    return True

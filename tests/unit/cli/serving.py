@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.databases import sqlite_url
+
 CANTLE = [sys.executable, "-m", "cantle.cli.main"]
 CONFIG = "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n[vgpu_nvidia-223]\ndevice_addresses = 0000:af:00.0\n"
 
@@ -91,6 +93,7 @@ def serve_command(place: Path, *more: str, host: str = "t4") -> list[str]:
 def serving(place: Path, *more: str, host: str = "t4", **environment: str) -> Iterator[Serving]:
     """A server that is ready, until the block ends. ``host`` is the simulated one's name or description."""
     command = serve_command(place, *more, host=host)
+    _make_database(place / "state")
     with (
         (place / "serve.log").open("a") as log,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=clean(environment)) as process,
@@ -105,6 +108,14 @@ def serving(place: Path, *more: str, host: str = "t4", **environment: str) -> It
                 except subprocess.TimeoutExpired:
                     process.kill()
                     raise
+
+
+def _make_database(state: Path) -> None:
+    """A first start makes it by itself, which costs half a second: the tests of the demo and of starts in odd places have it so."""
+    if not state.exists():
+        state.mkdir(mode=0o700)
+        sqlite_url(state)
+        (state / "cantle.db").chmod(0o600)
 
 
 def ready(process: subprocess.Popen[str]) -> str:

@@ -13,6 +13,8 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect
+from tests.databases import KINDS, server_url, sqlite_url
+from tests.postgres import Postgres
 
 from cantle.errors import BadConfig, Unavailable
 from cantle.store import migrate
@@ -95,6 +97,21 @@ def test_a_migration_that_dies_half_way_leaves_an_empty_database(
 
 def test_a_child_process_migrates_and_the_url_is_not_on_its_command_line(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'cantle.db'}"
+    upgrade_in_child(url)
+    Database.open(url).close()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_that_starts_again_makes_no_child(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = sqlite_url(tmp_path) if kind == "sqlite" else server_url(kind)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+    upgrade_in_child(url)
+    with pytest.raises(FileNotFoundError):
+        upgrade_in_child(f"sqlite:///{tmp_path / 'new.db'}")
+
+
+def test_a_child_migrates_an_empty_database_of_a_server() -> None:
+    url = Postgres.shared().new_database()
     upgrade_in_child(url)
     Database.open(url).close()
 
