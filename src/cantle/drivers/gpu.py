@@ -133,7 +133,7 @@ class GpuDriver:
             driver = f"on the driver {function.driver}" if function.driver else "on no driver"
             reason = (
                 f"{parent.chosen.type_id} is enabled for it, but it is {driver}: "
-                f"its types are offered by {' or '.join(self.native)} alone"
+                f"its types are offered by {' or '.join(self.native)} alone{slices.or_whole(parent.address, parent.chosen.type_id)}"
             )
         capabilities, types = self._could_be(host, function, parent.offered)
         found = cards.report(

@@ -14,6 +14,7 @@ from cantle.kernel.mdev import MdevDevice, MdevType
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health, Mode
 from cantle.model.enabled_types import EnabledType
+from cantle.model.intent import is_pci
 from cantle.model.naming import mdev_traits, mdev_type_facts
 from cantle.wire.inventory import DeployableReport, HandleReport
 from cantle.wire.work import WantedHandle
@@ -222,13 +223,19 @@ def deployable_report(
 
 def _not_offered(parent: Parent) -> str:
     wanted = parent.chosen.type_id
+    withheld = f"It is withheld until the type appears{or_whole(parent.address, wanted)}"
     if not parent.offered:
-        return (
-            f"{wanted} is enabled for it, but no mediated type is offered: its driver is not there or still starting. "
-            "It is withheld until the type appears"
-        )
+        why = "no mediated type is offered: its driver is not there or still starting"
+        return f"{wanted} is enabled for it, but {why}. {withheld}"
     offered = ", ".join(f"{one.type_id} ({one.name})" if one.name else one.type_id for one in parent.offered.values())
-    return f"{wanted} is enabled for it, but it offers only {offered}. It is withheld until the type appears"
+    return f"{wanted} is enabled for it, but it offers only {offered}. {withheld}"
+
+
+def or_whole(address: str, type_id: str) -> str:
+    """What to do about a card that is not to be cut after all, such as one whose model has no vGPUs; nothing for what is no card."""
+    if not is_pci(address):
+        return ""
+    return f"; to lend it whole: cantle device set-mode {address} passthrough, or name the cards of {type_id} by device_addresses"
 
 
 def _blockers(parent: Parent) -> str:

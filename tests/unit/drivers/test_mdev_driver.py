@@ -83,6 +83,7 @@ def test_an_enabled_card_whose_driver_is_late_is_withheld_and_not_forgotten(tmp_
     card = devices(described(INTEL, tmp_path / "h"), IntelDriver(), enabled)["0000:01:00.0"]
     assert (card.health, card.deployables) == (Health.DEGRADED, ())
     assert "no mediated type is offered" in str(card.reason)
+    assert "to lend it whole: cantle device set-mode 0000:01:00.0 passthrough" in str(card.reason)
 
 
 def test_a_limit_counts_the_whole_host_and_trims_the_last_parent(tmp_path: Path) -> None:

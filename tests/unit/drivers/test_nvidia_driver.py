@@ -166,7 +166,10 @@ def test_a_card_to_be_cut_on_another_driver_is_withheld_and_still_lists_what_it_
     card = devices(t4, NvidiaDriver(), known=seen(before))[T4]
     assert card.deployables == ()
     assert card.health is Health.DEGRADED
-    assert card.reason == "nvidia-223 is enabled for it, but it is on no driver: its types are offered by nvidia alone"
+    assert card.reason == (
+        "nvidia-223 is enabled for it, but it is on no driver: its types are offered by nvidia alone; to lend it whole: cantle device "
+        f"set-mode {T4} passthrough, or name the cards of nvidia-223 by device_addresses"
+    )
     assert card.capabilities == ("passthrough", "mdev")
     assert card.mdev_types == before[T4].mdev_types
     assert card.mdev_types[T4]["nvidia-223"] == "GRID T4-2B"
