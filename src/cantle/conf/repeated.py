@@ -3,7 +3,7 @@ would be missed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from oslo_config import cfg
@@ -23,18 +23,24 @@ def repeated(listed: Listed, files: Sequence[str], directories: Sequence[str] = 
     for file in [*files, *(str(path) for place in directories for path in sorted(Path(place).glob("*.conf")))]:
         sections: dict[str, dict[str, list[str]]] = {}
         cfg.ConfigParser(file, sections).parse()
-        for section, options in sections.items():
-            if (
-                section != "DEFAULT"
-                and section.lower() not in ours
-                and not section.lower().startswith(SECTION_PREFIXES)
-            ):
+        for section, options in _merged(sections).items():
+            if section not in ours and not section.startswith(SECTION_PREFIXES):
                 continue
             for name, values in options.items():
                 if name.replace("-", "_") not in often and len(set(values)) > 1:
                     yield (
                         f"{file}: [{section}] {name} is given {len(values)} times; {values[-1]}, the last, is all that counts"
                     )
+
+
+def _merged(sections: Mapping[str, Mapping[str, Sequence[str]]]) -> dict[str, dict[str, list[str]]]:
+    """Sections whose names differ in case alone are one to oslo.config."""
+    merged: dict[str, dict[str, list[str]]] = {}
+    for section, options in sections.items():
+        one = merged.setdefault(section if section == "DEFAULT" else section.lower(), {})
+        for name, values in options.items():
+            one.setdefault(name, []).extend(values)
+    return merged
 
 
 def _names(option: cfg.Opt) -> set[str]:

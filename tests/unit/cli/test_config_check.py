@@ -79,6 +79,16 @@ def test_a_slip_of_the_pen_is_told_also_where_it_makes_the_rest_wrong(tmp_path: 
             "[vgpu_nvidia-224]\ndevice_addresses = 0000:af:00.0\n",
             "[gpu] enabled_vgpu_types is given 2 times; nvidia-224, the last, is all that counts",
         ),
+        (
+            "[gpu_devices]\nenabled_vgpu_types = nvidia-223\n[GPU_Devices]\nenabled_vgpu_types = nvidia-224\n"
+            "[vgpu_nvidia-224]\ndevice_addresses = 0000:af:00.0\n",
+            "[gpu_devices] enabled_vgpu_types is given 2 times; nvidia-224, the last, is all that counts",
+        ),
+        (
+            "[devices]\nenabled_mdev_types = i915-GVTg_V5_4\n[mdev_i915-GVTg_V5_4]\ndevice_addresses = 0000:00:02.0\n"
+            "[MDEV_i915-GVTg_V5_4]\ndevice_addresses = 0000:af:00.0\n",
+            "[mdev_i915-gvtg_v5_4] device_addresses is given 2 times; 0000:af:00.0, the last, is all that counts",
+        ),
     ],
 )
 def test_a_card_does_not_drop_out_in_silence_where_an_option_is_given_twice(
