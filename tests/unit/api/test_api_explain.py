@@ -46,7 +46,7 @@ def refused(world: World, person: str) -> str:
     """What a person is told whose lease is refused."""
     told = world.call("POST", "/v1/leases", person=person, body={"profile": "many"})
     assert (told.status_code, told.json["code"]) == (409, "no-capacity")
-    assert "200 wanted" in told.json["detail"]
+    assert "200 of one card wanted" in told.json["detail"]
     return str(told.text)
 
 
