@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from cantle.errors import Unavailable
+from cantle.errors import BadConfig, Unavailable
 from cantle.model.event import Channel, Outlets
 from cantle.store import engines
 from cantle.store.ears import Ears, NoEars
@@ -72,8 +72,11 @@ class Database:
         if check:
             try:
                 database.check_schema()
-            except BaseException:
+            except BaseException as error:
                 database.close()
+                if isinstance(error, Unavailable) and error.code == "database-refused":
+                    # At a start the URL is wrong. Later it was right, and the database may be on its way back: it is waited for.
+                    raise BadConfig(error.code, error.message) from error
                 raise
         return database
 

@@ -6,7 +6,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from cantle.errors import BadConfig, BadRequest, CantleError, Unavailable
+from cantle.errors import BadRequest, CantleError, Unavailable
 
 #: SQLSTATEs of PostgreSQL: serialization failure, deadlock, lock not available.
 _PG_CONTENDED = frozenset({"40001", "40P01", "55P03"})
@@ -65,7 +65,7 @@ def translated(error: DBAPIError, where: str) -> CantleError:
         )
     refused = not state and any(words in str(error.orig) for words in _PG_REFUSED)
     if refused or number in _MYSQL_REFUSED:
-        return BadConfig(
+        return Unavailable(
             "database-refused",
             f"The database {where} refuses us: wrong user, password or database name. Check the URL.",
         )

@@ -13,14 +13,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import psycopg
 import pytest
-from sqlalchemy import insert, select, update
+from psycopg import sql
+from sqlalchemy import insert, make_url, select, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 from tests.databases import sqlite_url
 from tests.postgres import Postgres
 
 from cantle.errors import BadConfig, CantleError, Unavailable
-from cantle.store import engines, faults
+from cantle.store import engines, faults, migrate
 from cantle.store.database import Database, wake
 from cantle.store.faults import LookAgain
 from cantle.store.tables import hosts
@@ -337,6 +339,21 @@ def test_a_server_that_goes_away_is_unavailable_and_back_again_by_itself(tmp_pat
             server.start()
         with db.read() as connection:
             assert connection.execute(select(hosts.c.generation)).scalars().all() == [1]
+
+
+def test_a_database_that_refuses_us_while_we_run_is_waited_for_as_one_that_is_away() -> None:
+    """While it was restored (dropped and made anew) or its password changed, servers and keepers ended with 78, which systemd takes for the
+    last word."""
+    server = Postgres.shared()
+    url = server.new_database()
+    migrate.upgrade(url)
+    with closing(Database.open(url)) as db:
+        names(db)
+        with closing(psycopg.connect(server.url("postgres"), autocommit=True)) as connection:
+            name = sql.Identifier(str(make_url(url).database))
+            connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+        with refused("database-refused"):
+            names(db)
 
 
 def test_a_user_or_database_that_is_not_there() -> None:
