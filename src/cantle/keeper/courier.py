@@ -19,6 +19,7 @@ from cantle.model import uuids
 from cantle.model.event import Answer, Channel, Event, Verdict
 from cantle.store import outbox
 from cantle.store.database import Database, outbox_topic
+from cantle.store.trouble import Trouble
 
 LOG = logging.getLogger(__name__)
 
@@ -70,13 +71,17 @@ class Courier:
 
     def run(self) -> None:
         """Deliver what is there, wait for more, and so on. A database that is away is waited for."""
+        to = f"events to {self._receiver.channel}"
+        trouble = Trouble(LOG, f"{to}: the database answers again")
         with self._db.wakeups.waiter(outbox_topic(self._receiver.channel)) as waiter:
             while not self._stop.is_set():
                 try:
-                    if self.round() == 0:
+                    tried = self.round()
+                    trouble.over()
+                    if tried == 0:
                         waiter.wait(LOOK_S)
                 except Unavailable as error:
-                    LOG.warning("events to %s: %s: %s", self._receiver.channel, error.code, error.message)
+                    trouble.met(f"{to}: {error.code}: {error.message}")
                     self._stop.wait(AWAY_S)
 
     def round(self) -> int:

@@ -16,6 +16,7 @@ from cantle.keeper import deadline, expiry, housekeeping
 from cantle.keeper.host_watch import HostWatch
 from cantle.keeper.housekeeping import Ages
 from cantle.store.database import Database
+from cantle.store.trouble import Trouble
 
 LOG = logging.getLogger(__name__)
 
@@ -59,12 +60,14 @@ class Keeper:
     def run(self) -> None:
         """Sweep, sleep, and so on. A database that is away is waited for."""
         pause = 0.0
+        trouble = Trouble(LOG, "keeper: the database answers again")
         while not self._stop.wait(pause):
             try:
                 self.round()
                 pause = self._every
+                trouble.over()
             except Unavailable as error:
-                LOG.warning("keeper: %s: %s", error.code, error.message)
+                trouble.met(f"keeper: {error.code}: {error.message}")
                 pause = AWAY_S
 
     def round(self) -> None:

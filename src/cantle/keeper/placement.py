@@ -29,6 +29,7 @@ from cantle.placement.tree import Outcome
 from cantle.store import provider as store
 from cantle.store import provider_pool, publication
 from cantle.store.database import Database
+from cantle.store.trouble import Trouble
 from cantle.store.types import Record as Row
 
 if TYPE_CHECKING:
@@ -132,12 +133,14 @@ class Publisher:
     def run(self) -> None:
         """Publish what is due, sleep, and so on. A database that is away is waited for."""
         pause, warned = 0.0, not self._settings.pool_identical
+        trouble = Trouble(LOG, "placement: the database answers again")
         while not self._stop.wait(pause):
             try:
                 warned = warned or self._warn()
                 pause = EVERY_S if self.round() == 0 else 0.0
+                trouble.over()
             except Unavailable as error:
-                LOG.warning("placement: %s: %s", error.code, error.message)
+                trouble.met(f"placement: {error.code}: {error.message}")
                 pause = AWAY_S
 
     def _warn(self) -> bool:

@@ -25,6 +25,7 @@ from cantle.model import uuids
 from cantle.store.faults import LookAgain
 from cantle.store.generations import OF_HOSTS, Generations
 from cantle.store.prepared import Prepared
+from cantle.store.trouble import Trouble
 from cantle.store.wakeups import Wakeups
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class Listening:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._wake_fd = -1
+        self._hearing = Trouble(LOG, "wake-ups of other processes are heard again")
+        self._seeing = Trouble(LOG, "changes of other processes are seen again")
 
     def start(self, wakeups: Wakeups) -> None:
         """Listen in a thread of its own."""
@@ -91,7 +94,8 @@ class Listening:
                     with psycopg.connect(**self._arguments, autocommit=True) as connection:
                         self._listen(connection, wakeups, stopped_fd)
                 except psycopg.Error as error:
-                    LOG.warning("wake-ups of other processes are not heard for now: %s", str(error).splitlines()[:1])
+                    first = str(error).partition("\n")[0]
+                    self._hearing.met(f"wake-ups of other processes are not heard for now: {first}")
                 wakeups.covered = ()
                 wakeups.ring_unwatched()  # they look more often from now on
                 self._look_until(wakeups, random.uniform(_PAUSE_S / 4, _PAUSE_S))  # noqa: S311 - spreads the tries, guards nothing
@@ -100,6 +104,7 @@ class Listening:
 
     def _listen(self, connection: psycopg.Connection[Any], wakeups: Wakeups, stopped_fd: int) -> None:
         connection.execute(f"LISTEN {CHANNEL}")
+        self._hearing.over()
         self._look(wakeups)  # what was said before we listened; whoever comes after this looks while we listen already
         wakeups.ring_unwatched()
         wakeups.covered = ("",)
@@ -129,8 +134,9 @@ class Listening:
             with self._open() as connection:
                 topics = self._generations.look(connection, wakeups)
         except (CantleError, LookAgain) as error:
-            LOG.warning("changes of other processes are not seen for now: %s", error)
+            self._seeing.met(f"changes of other processes are not seen for now: {error}")
             return
+        self._seeing.over()
         wakeups.watched = (OF_HOSTS,)
         wakeups.signal(topics)
 

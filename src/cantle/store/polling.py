@@ -18,6 +18,7 @@ from cantle.store.faults import LookAgain
 from cantle.store.generations import OF_HOSTS, Generations, changed
 from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, claims, hosts, outbox
+from cantle.store.trouble import Trouble
 from cantle.store.wakeups import Wakeups
 
 LOG = logging.getLogger(__name__)
@@ -70,6 +71,7 @@ class Polling:
 
     def _run(self, wakeups: Wakeups) -> None:
         pause = all_at = idle_at = 0.0
+        trouble = Trouble(LOG, "wake-ups of other processes are seen again")
         while not self._stop.wait(pause):
             now = time.monotonic()
             try:
@@ -79,8 +81,9 @@ class Polling:
                     all_at = now + ALL_S
                 pause = BUSY_S if now < idle_at else IDLE_S
                 wakeups.watched = (OF_HOSTS,)
+                trouble.over()
             except (CantleError, LookAgain) as error:
-                LOG.warning("wake-ups of other processes are not seen for now: %s", error)
+                trouble.met(f"wake-ups of other processes are not seen for now: {error}")
                 pause = AWAY_S
 
     def look(self, wakeups: Wakeups, *, at_all: bool = True) -> bool:

@@ -102,12 +102,12 @@ def test_a_round_does_all_that_is_due_and_owners_not_seen_for_long_are_forgotten
         assert connection.execute(select(instance_owners.c.project_id)).scalars().all() == []
 
 
-def test_it_stops_when_told_and_outlives_a_database_that_is_away(
+def test_it_stops_when_told_and_outlives_a_database_that_is_away_which_it_tells_once(
     sqlite: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop, rounds = threading.Event(), threading.Event()
     real = expiry.sweep
-    answers = iter([Unavailable("database-away", "The database is away.")])
+    answers = iter([Unavailable("database-away", "The database is away.")] * 3)
 
     def sweep(db: Database, *, warning: float) -> int:
         for error in answers:
@@ -123,4 +123,7 @@ def test_it_stops_when_told_and_outlives_a_database_that_is_away(
     stop.set()
     keeper.join(30)
     assert not keeper.is_alive()
-    assert "database-away" in caplog.text
+    assert [record.getMessage() for record in caplog.records if record.name == "cantle.keeper.keeper"] == [
+        "keeper: database-away: The database is away.",
+        "keeper: the database answers again",
+    ]

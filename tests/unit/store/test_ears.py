@@ -6,7 +6,8 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -21,7 +22,7 @@ from cantle.engine.bind import Bind, bind
 from cantle.engine.work import current_work
 from cantle.errors import Unavailable
 from cantle.model.event import Channel
-from cantle.store import outbox
+from cantle.store import listening, outbox
 from cantle.store.database import Database, wake
 from cantle.store.generations import Generations
 from cantle.store.listening import _LONGEST, _packed
@@ -301,3 +302,22 @@ def test_it_polls_in_a_thread_and_says_so_until_it_is_stopped(sqlite: Database) 
         assert agent.wait(COVERED_S)
     polling.stop()
     assert polling._thread is None
+
+
+def test_a_database_that_is_away_is_told_once_by_those_who_listen(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    """There were four lines a second, in each process."""
+    looks: list[None] = []
+
+    def look() -> AbstractContextManager[Connection]:
+        looks.append(None)
+        raise Unavailable("database-away", "The database is away.")
+
+    monkeypatch.setattr(listening, "_DEAF_LOOK_S", 0.001)
+    monkeypatch.setattr(listening, "_PAUSE_S", 0.004)
+    ears = listening.Listening({"host": str(tmp_path)}, look)
+    ears.start(Wakeups(1.0))
+    until(lambda: len(looks) > 20)
+    ears.stop()
+    assert [caplog.text.count(words) for words in ("not heard for now", "not seen for now")] == [1, 1]
