@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cantle.cli.card import locate, readable
-from cantle.cli.client import connect
+from cantle.cli.client import connect, segment
 from cantle.cli.intent import intent
 from cantle.cli.output import fields, list_options, output_options, print_record, print_rows
 from cantle.cli.set_mode import set_mode
@@ -83,6 +83,36 @@ def show(device: str, fmt: str, chosen: tuple[str, ...]) -> None:
     client = connect()
     found = client.get(locate(client, device))
     print_record(found if fmt in ("json", "yaml") or chosen else readable(found), fmt, chosen=chosen)
+
+
+@device.command("disable")
+@click.argument("device")
+def disable(device: str) -> None:
+    """Lend nothing new of one card, before work on it. What is lent of it stays lent: 'cantle who' says to whom.
+
+    \b
+    Examples:
+      cantle device disable gpu1/0000:86:00.0
+    """
+    _set_status(device, "disable")
+
+
+@device.command("enable")
+@click.argument("device")
+def enable(device: str) -> None:
+    """Lend of a card again.
+
+    \b
+    Examples:
+      cantle device enable gpu1/0000:86:00.0
+    """
+    _set_status(device, "enable")
+
+
+def _set_status(device: str, verb: str) -> None:
+    client = connect()
+    found = client.get(locate(client, device))
+    client.post(f"/v2/devices/{segment(found['uuid'])}/{verb}")
 
 
 device.add_command(set_mode)
