@@ -117,7 +117,7 @@ class Hands:
             results += act(list(its), patient=patient)
         for one in results:
             if one.outcome not in (Outcome.FAILED, Outcome.QUARANTINED) and self._said.pop(one.uuid, None) is not None:
-                _log.warning("%s is %s after all", one.uuid, "ready" if one.outcome is Outcome.READY else "taken back")
+                _log.warning("unit %s is %s after all", one.uuid, "ready" if one.outcome is Outcome.READY else "taken back")
         return results
 
     def keep(self, uuids: Collection[str]) -> None:
@@ -134,7 +134,7 @@ class Hands:
     def _say(self, uuid: str, failure: str) -> None:
         """What fails is tried again each second, many units at a time: the same words once."""
         if self._said.get(uuid) != failure:
-            _log.warning("%s", failure)
+            _log.warning("unit %s: %s", uuid, failure)
             self._said[uuid] = failure
 
     def _take_back(self, tasks: list[Task], *, patient: bool) -> list[HandleResult]:

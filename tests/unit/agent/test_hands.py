@@ -238,7 +238,7 @@ def test_a_failure_that_is_tried_again_each_second_is_told_once_and_so_is_its_en
     assert "does not offer nvidia-999" in line
     do(t4, hands, slice_(FIRST))
     do(t4, hands, slice_(FIRST))
-    assert [record.getMessage() for record in caplog.records[1:]] == [f"{FIRST} is ready after all"]
+    assert [record.getMessage() for record in caplog.records[1:]] == [f"unit {FIRST} is ready after all"]
     do(t4, hands, wrong)
     hands.keep([])
     do(t4, hands, wrong)
@@ -254,5 +254,6 @@ def test_the_end_of_a_card_that_somebody_kept_is_told_in_plain_words(
     t4.let_go()
     do(t4, hands, back=(CARD,))
     held, over = (record.getMessage() for record in caplog.records)
+    assert held.startswith(f"unit {SECOND}: could not ")
     assert "is in use" in held
-    assert over == f"{SECOND} is taken back after all"
+    assert over == f"unit {SECOND} is taken back after all"
