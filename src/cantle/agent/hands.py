@@ -117,7 +117,9 @@ class Hands:
             results += act(list(its), patient=patient)
         for one in results:
             if one.outcome not in (Outcome.FAILED, Outcome.QUARANTINED) and self._said.pop(one.uuid, None) is not None:
-                _log.warning("unit %s is %s after all", one.uuid, "ready" if one.outcome is Outcome.READY else "taken back")
+                _log.warning(
+                    "unit %s is %s after all", one.uuid, "ready" if one.outcome is Outcome.READY else "taken back"
+                )
         return results
 
     def keep(self, uuids: Collection[str]) -> None:
