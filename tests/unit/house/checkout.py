@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SOURCE = CHECKOUT / "src" / "cantle"
+_WRITTEN = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".ini", ".mk", ".sh", ".conf", ".cfg", ""}
 
 
 @cache
@@ -34,17 +36,17 @@ def texts(tree: ast.AST) -> Iterator[ast.Constant]:
             yield node
 
 
+@cache
 def written_files() -> list[Path]:
-    """Every text file a person of the project wrote: all but what make, git and the tools keep in folders of their own."""
-    return [
-        path
-        for path in sorted(CHECKOUT.rglob("*"))
-        if path.is_file()
-        and not any(_is_made(part) for part in path.relative_to(CHECKOUT).parts)
-        and path.suffix in {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".ini", ".mk", ".sh", ".conf", ".cfg", ""}
-    ]
+    """Every text file a person of the project wrote: all but what make, git and the tools keep in folders of their own, into which
+    nothing looks: an environment has tens of thousands of files."""
+    found = []
+    for folder, folders, names in os.walk(CHECKOUT):
+        folders[:] = [name for name in folders if not _is_made(name)]
+        found += [Path(folder, name) for name in names if not _is_made(name) and Path(name).suffix in _WRITTEN]
+    return sorted(path for path in found if path.is_file())
 
 
-def _is_made(part: str) -> bool:
+def _is_made(name: str) -> bool:
     """Whether a folder or file of this name is produced, not written."""
-    return (part.startswith(".") and part not in (".ci", ".gitignore")) or part in {"__pycache__", "build", "dist"}
+    return (name.startswith(".") and name not in (".ci", ".gitignore")) or name in {"__pycache__", "build", "dist"}
