@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +16,8 @@ from cantle import simulate
 from cantle.kernel import mdev
 from cantle.wire.work import Outcome
 
-FULL = "/dev/full"
+#: What the kernel says of each write into such a file.
+WHY = os.strerror(errno.EPERM)
 
 
 @pytest.fixture
@@ -20,11 +25,20 @@ def life(t4: simulate.SimulatedRoot, tmp_path: Path) -> Life:
     return Life(t4, tmp_path / "agent")
 
 
+@cache
+def no_room() -> str:
+    """A file that opens, and into which nothing can be written, for root and anybody: it must not grow. (``/dev/full`` is others' too: an
+    agent of root's that takes it for a file of its own sets its mode, for the whole machine; one of a user's may not.)"""
+    file = os.memfd_create("full", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+    return f"/proc/{os.getpid()}/fd/{file}"
+
+
 def fill(directory: Path) -> None:
-    """Whatever is written into the state directory from now on finds no space (ENOSPC)."""
+    """Whatever is written into the state directory from now on finds no room: the file is there, its content fails."""
     for name in ("desired.new", "handed.next"):
         (directory / name).unlink(missing_ok=True)
-        (directory / name).symlink_to(FULL)
+        (directory / name).symlink_to(no_room())
 
 
 def make_room(directory: Path) -> None:
@@ -40,9 +54,9 @@ def test_with_a_full_disk_new_units_are_refused_and_what_is_lent_can_be_given_ba
     assert done[FIRST].outcome is READY
     for one in (THIRD, SECOND):
         assert (done[one].outcome, done[one].code) == (Outcome.FAILED, "agent-state-unwritable")
-        assert "No space left on device" in str(done[one].message)
+        assert WHY in str(done[one].message)
     assert kernel_files(life.root) == before
-    assert "No space left on device" in life.conditions()["agent-state-unwritable"]
+    assert WHY in life.conditions()["agent-state-unwritable"]
     assert life.follow(3, back=[slice_(FIRST)])[FIRST].outcome is ABSENT
     assert mdev.devices(life.root) == []
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.unit.agent.service import M40, T4, Service, running, until
 from tests.unit.agent.test_end_to_end import handle, kernel_files
-from tests.unit.agent.test_hard_times import fill, make_room
+from tests.unit.agent.test_hard_times import WHY, fill, make_room
 from tests.unit.attach.test_domains import VM, put, status, xml
 
 from cantle import simulate
@@ -170,7 +170,7 @@ def test_a_host_whose_disk_is_full_says_so_lends_nothing_new_and_takes_back(
         fill(tmp_path / "agent")
         failed = service.borrow("card")
         assert (failed.state, failed.arqs[0].reason_code) == (LeaseState.FAILED, "agent-state-unwritable")
-        until(lambda: "No space left on device" in conditions(service).get("agent-state-unwritable", ""))
+        until(lambda: WHY in conditions(service).get("agent-state-unwritable", ""))
         assert service.give_back(lease).state is LeaseState.RELEASED
         assert uuids(t4) == set()
         assert service.give_back(failed).state is LeaseState.RELEASED
