@@ -13,6 +13,7 @@ from tests.unit.house.checkout import CHECKOUT
 
 DEPLOY = CHECKOUT / "docs" / "deploy"
 UNITS = sorted(path.name for path in (DEPLOY / "systemd").glob("*.service"))
+SOCKETS = sorted(path.name for path in (DEPLOY / "systemd").glob("*.socket"))
 OF_THE_SERVER = ["cantle-api.service", "cantle-api-agents.service", "cantle-keeper.service"]
 OF_THE_HOST = ["cantle.service", "cantle-agent.service", "cantle-restore.service"]
 
@@ -84,8 +85,17 @@ def test_every_file_a_unit_names_is_one_of_ours() -> None:
     assert all((DEPLOY / Path(word).name).exists() for word in named)
 
 
+@pytest.mark.parametrize("socket", SOCKETS)
+def test_a_port_that_systemd_holds_is_the_one_that_gunicorn_would_have_taken(socket: str) -> None:
+    service = directives(f"{Path(socket).stem}.service")
+    assert service["Requires"] == [socket]
+    (configuration,) = [word for word in service["ExecStart"] if word.startswith("/etc/cantle/")]
+    text = (DEPLOY / Path(configuration).name).read_text(encoding="utf-8")
+    assert f'bind = "{directives(socket)["ListenStream"][0]}"' in text
+
+
 def test_systemd_takes_every_unit_where_it_is_at_hand(tmp_path: Path) -> None:
-    for unit in UNITS:
+    for unit in [*UNITS, *SOCKETS]:
         text = (DEPLOY / "systemd" / unit).read_text(encoding="utf-8")
         (tmp_path / unit).write_text(
             re.sub(r"^ExecStart=/usr/bin/\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE)
