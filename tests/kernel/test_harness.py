@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from tests.kernel.lab.boots import Boot
-from tests.kernel.lab.guest import Guest, GuestFailed, escaped
+from tests.kernel.lab.guest import Guest, GuestFailed
 from tests.kernel.lab.harness import Harness
 from tests.kernel.lab.lines import Lines, Silence
+from tests.kernel.lab.qemu import escaped
 
 BROKEN = "tests/kernel/broken"
 

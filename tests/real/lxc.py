@@ -35,6 +35,32 @@ def install() -> None:
         packages.install("lxc", "busybox-static")
 
 
+def fill(rootfs: Path) -> None:
+    """Make a container's files."""
+    for name in ("bin", "dev", "proc", "sys", "tmp"):
+        (rootfs / name).mkdir(parents=True)
+    shutil.copy("/bin/busybox", rootfs / "bin/busybox")
+    for applet in _APPLETS:
+        (rootfs / "bin" / applet).symlink_to("busybox")
+    (rootfs / "bin/labinit").write_text(_INIT)
+    (rootfs / "bin/labinit").chmod(0o755)
+
+
+def configuration(name: str, key: str) -> list[str]:
+    """The configuration of a container that may open nothing of the host's; ``key`` is that of its kind of cgroup."""
+    return [
+        f"lxc.uts.name = {name}",
+        f"lxc.rootfs.path = dir:{HOME}/{name}/rootfs",
+        "lxc.net.0.type = empty",
+        "lxc.apparmor.profile = unconfined",
+        "lxc.autodev = 1",
+        "lxc.mount.auto = proc:rw",
+        "lxc.init.cmd = /bin/labinit",
+        f"{key}.deny = a",
+        *(f"{key}.allow = c {number} rwm" for number in ("1:3", "1:5", "5:*", "136:*")),
+    ]
+
+
 class Container:
     """One container. Its configuration has lines by hand, which must be there at the end."""
 
@@ -42,37 +68,15 @@ class Container:
         self.name = f"cantle-test-{uuid.uuid4().hex[:8]}"
         self.home = HOME / self.name
         self.config = self.home / "config"
-        self._make_rootfs()
+        fill(self.home / "rootfs")
         self.config.write_text(self._configuration(privileged=privileged))
         if not privileged:
             for path in (self.home / "rootfs", *(self.home / "rootfs").rglob("*")):
                 os.lchown(path, SHIFT, SHIFT)
             self.home.chmod(0o755)
 
-    def _make_rootfs(self) -> None:
-        rootfs = self.home / "rootfs"
-        for name in ("bin", "dev", "proc", "sys", "tmp"):
-            (rootfs / name).mkdir(parents=True)
-        shutil.copy("/bin/busybox", rootfs / "bin/busybox")
-        for applet in _APPLETS:
-            (rootfs / "bin" / applet).symlink_to("busybox")
-        (rootfs / "bin/labinit").write_text(_INIT)
-        (rootfs / "bin/labinit").chmod(0o755)
-
     def _configuration(self, *, privileged: bool) -> str:
-        key = container.layout(MACHINE)
-        lines = [
-            "# by hand: keep me",
-            f"lxc.uts.name = {self.name}",
-            f"lxc.rootfs.path = dir:{self.home}/rootfs",
-            "lxc.net.0.type = empty",
-            "lxc.apparmor.profile = unconfined",
-            "lxc.autodev = 1",
-            "lxc.mount.auto = proc:rw",
-            "lxc.init.cmd = /bin/labinit",
-            f"{key}.deny = a",
-            *(f"{key}.allow = c {number} rwm" for number in ("1:3", "1:5", "5:*", "136:*")),
-        ]
+        lines = ["# by hand: keep me", *configuration(self.name, container.layout(MACHINE))]
         if not privileged:
             lines += [f"lxc.idmap = {kind} 0 {SHIFT} 65536" for kind in ("u", "g")]
         return "\n".join(lines)  # and no newline at the end, as people leave it

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import shlex
 import shutil
 import socket
@@ -15,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, Any
 
-from tests.kernel.lab import machine
+from tests.kernel.lab import qemu
 from tests.kernel.lab.boots import Boot
 from tests.kernel.lab.lines import Lines, Silence
 from tests.kernel.lab.monitor import Monitor, MonitorError
@@ -78,10 +77,20 @@ class Lab:
             subprocess.run([sys.executable, "-m", "compileall", "-qq", str(checkout / code)], check=False)
         return lab
 
+    @property
+    def modules(self) -> Path:
+        """The kernel's modules, by version."""
+        return self.folder.parent / f"kernel-{self.version}" / "lib" / "modules"
+
     @cached_property
     def nested(self) -> Path:
         """What guests inside the guest boot from, made on first use. Raises CalledProcessError as :meth:`prepare` does."""
         return _make("nested.sh")
+
+    @property
+    def systemd(self) -> Path:
+        """A root file system with systemd, and Cantle as the checkout has it. Raises CalledProcessError as :meth:`prepare` does."""
+        return _make("systemd.sh")
 
     def _take_turn(self) -> None:
         """One run at a time in one lab: a second one waits here. The lock ends with the process."""
@@ -91,6 +100,11 @@ class Lab:
         except BlockingIOError:
             sys.stderr.write("lab: another run uses this lab; waiting for its end\n")
             fcntl.flock(self._lock, fcntl.LOCK_EX)
+
+    def leave(self) -> None:
+        """Lets the next run have the lab, before the process ends."""
+        if self._lock is not None:
+            self._lock.close()
 
 
 def _make(script: str) -> Path:
@@ -187,64 +201,13 @@ class Guest:
 
 
 def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) -> list[str]:
-    """QEMU's command line. setpriv has QEMU killed with us, should we be. Never KVM: a /dev/kvm that opens may still not run
-    a stock kernel, and software emulation is the same everywhere."""
-    kernel_arguments = [
-        "console=ttyS0",
-        "no_timer_check",  # on a busy machine the emulated timer is late, and the kernel panics over it
-        "quiet",
-        "loglevel=4",
-        "panic=-1",
-        "mitigations=off",
-        "random.trust_cpu=on",
-        "tsc=reliable",
-    ]
+    mebibytes = _NESTED_MIB if boot.nested else _MIB
+    arguments = ("panic=-1", *boot.kernel_arguments)
     return [
-        *("setpriv", "--pdeathsig", "KILL", "qemu-system-x86_64"),
-        *("-name", "cantle-lab", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
-        *(
-            "-machine",
-            "q35,vmport=off",
-            "-accel",
-            "tcg,thread=multi,tb-size=1024",
-            "-cpu",
-            "max",
-            *_board(_NESTED_MIB if boot.nested else _MIB),
-        ),
-        *("-kernel", str(lab.folder / "vmlinux"), "-initrd", str(lab.folder / "initrd.img")),
-        *("-append", " ".join([*kernel_arguments, *boot.kernel_arguments])),
-        *("-chardev", f"file,id=console,path={escaped(results / 'console.log')}", "-serial", "chardev:console"),
-        *("-chardev", f"socket,id=monitor,fd={monitor}", "-mon", "chardev=monitor,mode=control"),
-        *("-chardev", f"socket,id=channel,fd={channel}", "-device", "virtio-serial-pci"),
-        *("-device", "virtserialport,chardev=channel,name=lab"),
-        *_share("root", Path("/"), readonly=True),
-        *_share("modules", lab.folder.parent / f"kernel-{lab.version}" / "lib" / "modules", readonly=True),
-        *_share("results", results, readonly=False),
-        *("-drive", f"if=none,id=keep,format=raw,file={escaped(lab.keep)}", "-device", "virtio-blk-pci,drive=keep"),
-        *machine.device_arguments(),
+        *qemu.command(lab.folder, "initrd.img", arguments, mebibytes, results, channel, monitor),
+        "-no-reboot",
+        *qemu.share("root", Path("/"), readonly=True),
+        *qemu.share("modules", lab.modules, readonly=True),
+        *qemu.share("results", results, readonly=False),
+        *qemu.disk("keep", lab.keep),
     ]
-
-
-def _board(mebibytes: int) -> list[str]:
-    """Two sockets of one CPU, each with half of the memory as a node of its own: what the policy ``socket`` needs to see."""
-    half = mebibytes // 2
-    nodes = [
-        word
-        for number, size in enumerate((half, mebibytes - half))
-        for word in (
-            *("-object", f"memory-backend-ram,id=node{number},size={size}M"),
-            *("-numa", f"node,nodeid={number},cpus={number},memdev=node{number}"),
-        )
-    ]
-    return ["-smp", "2,sockets=2,cores=1,threads=1", "-m", str(mebibytes), *nodes]
-
-
-def _share(tag: str, path: Path, *, readonly: bool) -> list[str]:
-    mode = ",readonly=on" if readonly else ""
-    filesystem = f"local,id={tag},path={escaped(path)},security_model=none,multidevs=remap{mode}"
-    return ["-fsdev", filesystem, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
-
-
-def escaped(path: os.PathLike[str]) -> str:
-    """A path inside an option of QEMU's, where a comma is written twice."""
-    return os.fspath(path).replace(",", ",,")

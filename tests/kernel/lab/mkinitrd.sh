@@ -1,15 +1,15 @@
 #!/bin/bash
-# Makes the guest's initrd: busybox, our init, and the modules that reach the host's shares.
-#   mkinitrd.sh KERNEL_VERSION MODULE_TREE OUTPUT      MODULE_TREE holds lib/modules/KERNEL_VERSION
+# Makes a guest's initrd: busybox, an init, and the modules that reach the guest's root.
+#   mkinitrd.sh KERNEL_VERSION MODULE_TREE OUTPUT INIT MODULE...      MODULE_TREE holds lib/modules/KERNEL_VERSION
 set -euo pipefail
-version=$1 tree=$2 output=$3
-here=$(cd "$(dirname "$0")" && pwd)
+version=$1 tree=$2 output=$3 init=$4
+shift 4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 mkdir -p "$work"/{bin,proc,sys,dev,modules}
 cp "$(command -v busybox)" "$work/bin/busybox"
-install -m 755 "$here/init" "$work/init"
+install -m 755 "$init" "$work/init"
 
 unpack() { # a module file as busybox's insmod takes it
     case $1 in
@@ -21,7 +21,7 @@ unpack() { # a module file as busybox's insmod takes it
 
 # In load order, each once; one that is built into this kernel has no file.
 touch "$work/modules/order"
-for wanted in virtio_pci 9pnet_virtio 9p virtio_console overlay; do
+for wanted in "$@"; do
     modprobe -d "$tree" -S "$version" --show-depends "$wanted" | sed -n 's/^insmod \(.*\.ko[.a-z]*\).*/\1/p' | while read -r file; do
         name=$(basename "$file")
         name=${name%.xz} name=${name%.zst}

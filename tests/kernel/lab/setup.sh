@@ -27,7 +27,7 @@ exec 9> "$store/lock"
 flock 9 # one set-up at a time; the second finds the first one's work
 install_missing "${tools[@]}"
 
-sources=$(cd "$here/.." && cat lab/setup.sh lab/packages.sh lab/mkinitrd.sh lab/init lab/vmlinux.py modules/* | sha256sum | cut -c1-12)
+sources=$(cd "$here/.." && cat lab/setup.sh lab/packages.sh lab/mkinitrd.sh lab/*init lab/vmlinux.py modules/* | sha256sum | cut -c1-12)
 for made in "$store"/*-"$sources"/version; do
     [ -e "$made" ] && dirname "$made" && exit
 done
@@ -75,9 +75,11 @@ say "building modules for $version"
 make -C "$headers" M="$build" modules > "$work/build.log" 2>&1 || { cat "$work/build.log" >&2; fail "the modules do not build"; }
 for module in "$build"/*.ko; do strip -g -o "$work/modules/$(basename "$module")" "$module"; done
 
-say "unpacking the kernel and making the initrd"
+say "unpacking the kernel and making the initrds"
 python3 "$here/vmlinux.py" "$kernel/boot/vmlinuz-$version" "$work/vmlinux"
-bash "$here/mkinitrd.sh" "$version" "$kernel" "$work/initrd.img"
+initrd() { bash "$here/mkinitrd.sh" "$version" "$kernel" "$@"; }
+initrd "$work/initrd.img" "$here/init" virtio_pci 9pnet_virtio 9p virtio_console overlay
+initrd "$work/disk.img" "$here/disk-init" virtio_pci 9pnet_virtio 9p virtio_console virtio_blk ext4
 
 echo "$version" > "$work/version"
 rm -rf "$store/$version-$sources"
