@@ -19,6 +19,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+from functools import cache
 from importlib import resources
 from typing import Literal
 
@@ -175,10 +176,14 @@ def load(name_or_file: str) -> Description:
                 f"there is no simulated host {name_or_file!r}; there are {', '.join(packaged())}, or name a YAML file",
                 name=name_or_file,
             )
-        data = resources.files("cantle.simulate").joinpath("hosts", f"{name_or_file}.yaml").read_bytes()
-    else:
-        data = _read(name_or_file)
-    return parse(data, name_or_file)
+        return _packaged(name_or_file)
+    return parse(_read(name_or_file), name_or_file)
+
+
+@cache
+def _packaged(name: str) -> Description:
+    """Read once: a description never changes, and its YAML takes as long to read as its host to lay out."""
+    return parse(resources.files("cantle.simulate").joinpath("hosts", f"{name}.yaml").read_bytes(), name)
 
 
 def parse(data: bytes, source: str) -> Description:

@@ -5,12 +5,8 @@ Shapes: Documentation/ABI/stable/sysfs-devices-node, sysfs-devices-system-cpu.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cantle.simulate.description import Description
-
-if TYPE_CHECKING:
-    from cantle.simulate.tree import Tree
+from cantle.simulate.tree import Tree
 
 _NODES = "sys/devices/system/node"
 _CPUS = "sys/devices/system/cpu"

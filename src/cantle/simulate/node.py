@@ -6,12 +6,9 @@ The numbers are in different orders on purpose, as on real hosts: NVIDIA's minor
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 from cantle.simulate.description import Description, Function
-
-if TYPE_CHECKING:
-    from cantle.simulate.tree import Tree
+from cantle.simulate.tree import Tree
 
 NVIDIA = "nvidia"
 _AMD = "amdgpu"

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 
 from cantle.kernel.tools import Ran
 from cantle.simulate.description import Description, Function, MdevSpec
-from cantle.simulate.node import mig_table
-from cantle.simulate.tree import (
+from cantle.simulate.layout import (
     IOMMU_GROUPS,
     MDEV_DEVICES,
     MDEV_DRIVERS,
@@ -26,7 +25,6 @@ from cantle.simulate.tree import (
     PCI_DEVICES,
     PCI_DRIVERS,
     VFIO_NODES,
-    Tree,
     attach_driver,
     detach_driver,
     function_path,
@@ -34,6 +32,8 @@ from cantle.simulate.tree import (
     parents,
     write_available,
 )
+from cantle.simulate.node import mig_table
+from cantle.simulate.tree import Tree
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _CREATE = re.compile(r"(?P<device>sys/devices/.+)/mdev_supported_types/(?P<type>[^/]+)/create")

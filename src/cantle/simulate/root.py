@@ -21,8 +21,9 @@ from cantle.errors import BadRequest, HostError
 from cantle.kernel.root import Root
 from cantle.kernel.tools import Ran
 from cantle.simulate.description import Description
+from cantle.simulate.layout import KERNEL_DIRECTORIES, VFIO_NODES, lay
 from cantle.simulate.reactions import Kernel
-from cantle.simulate.tree import KERNEL_DIRECTORIES, VFIO_NODES, Tree, lay
+from cantle.simulate.tree import Tree
 
 _STATE = ".simulated"
 _DESCRIPTION = f"{_STATE}/description.json"
