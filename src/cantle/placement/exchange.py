@@ -70,16 +70,25 @@ def in_use(some: Iterable[Difference]) -> int:
 
 
 def inherited(trade: Trade, wanted: Mapping[str, Wanted], differences: Mapping[str, Difference]) -> dict[str, Record]:
-    """What an operator reserved of providers that shall not be there any more, remembered where their cards go: by uuid, the records.
+    """What an operator set of providers that shall not be there any more, remembered where their cards go: by uuid, the records.
 
-    Both change in one transaction, so that it moves once, however often the exchange is tried.
+    A reservation moves: both sides change in one transaction, so that it moves once, however often the exchange is tried. A ``max_unit``
+    is copied, the largest where they differ, unless it was set there too: a card of a former pool carries the pool's, for the next one.
     """
     found: dict[str, Record] = {}
     for uuid, heirs in trade.heirs.items():
         one = differences[uuid].before if uuid in differences and wanted[uuid].gone else None
-        if one is None or not one.operator.reserved:
+        if one is None:
             continue
-        for heir in [heir for heir in heirs if heir in differences][: one.operator.reserved]:
+        there = [heir for heir in heirs if heir in differences]
+        for heir in there if one.operator.max_unit else ():
+            if differences[heir].before.operator.max_unit is None:
+                record = found.get(heir, differences[heir].before)
+                most = max(one.operator.max_unit or 0, record.operator.max_unit or 0)
+                found[heir] = replace(record, operator=replace(record.operator, max_unit=most))
+        if not one.operator.reserved:
+            continue
+        for heir in there[: one.operator.reserved]:
             record = found.get(heir, differences[heir].before)
             units = min(record.operator.reserved + 1, wanted[heir].total)
             found[heir] = replace(record, operator=replace(record.operator, reserved=units))

@@ -93,6 +93,22 @@ def test_a_card_that_an_operator_reserved_is_reserved_in_the_pool_and_out_of_it(
     assert cloud.round() == []
 
 
+def test_the_max_unit_that_an_operator_gave_a_pool_is_there_after_it_was_cards_for_a_while(cloud: Cloud) -> None:
+    """It was the pool's total again, and one instance could have all cards."""
+    becomes(cloud, POOLED)
+    operator_sets(cloud, next(iter(providers(cloud).values())), max_unit=2)
+    becomes(cloud, ALONE)
+    becomes(cloud, POOLED)
+    (pool,) = providers(cloud).values()
+    assert cloud.placement.call("GET", f"/resource_providers/{pool}/inventories/PGPU")["max_unit"] == 2
+    operator_sets(cloud, pool, max_unit=CARDS)
+    for shape in (POOLED, ALONE, POOLED):
+        becomes(cloud, shape)
+    (pool,) = providers(cloud).values()
+    assert cloud.placement.call("GET", f"/resource_providers/{pool}/inventories/PGPU")["max_unit"] == CARDS
+    assert cloud.round() == []
+
+
 @pytest.mark.parametrize("request_", ["POST /reshaper", "DELETE"])
 def test_it_is_reserved_once_when_the_keeper_is_killed_meanwhile(cloud: Cloud, request_: str) -> None:
     operator_sets(cloud, sorted(providers(cloud).items())[0][1], reserved=1)
