@@ -20,7 +20,7 @@ from oslo_config import cfg
 from cantle.api import admission, logs
 from cantle.api.app import agents_app, public_app, warn_of_shared_token
 from cantle.api.frame import Frame, WsgiApp
-from cantle.conf import api, files, keeper
+from cantle.conf import api, files, keeper, slips
 from cantle.errors import CantleError, Unavailable
 from cantle.store.database import Database
 
@@ -64,9 +64,11 @@ class Lazy:
             return self._app
         with self._lock:
             if self._app is None:
-                conf = files.read(*files.usual_places())
+                places = files.usual_places()
+                conf = files.read(*places)
                 api.register(conf)
                 logs.configure(as_json=conf.use_json, level="DEBUG" if conf.debug else "INFO")
+                slips.warn(*places)
                 self._app, self._database = self._make(conf)
             return self._app
 

@@ -14,11 +14,10 @@ from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
-from cantle.conf import misspelt as conf_misspelt
 from cantle.conf import pci as conf_pci
 from cantle.conf import placement as conf_placement
-from cantle.conf import repeated as conf_repeated
 from cantle.conf import sample as conf_sample
+from cantle.conf import slips as conf_slips
 from cantle.errors import BadConfig
 from cantle.kernel.root import Root
 from cantle.model.enabled_types import EnabledTypes
@@ -74,12 +73,7 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
     files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
     types = conf_devices.load(files, directories)
     _read_all(conf_files.read(files, directories))
-    listed = conf_sample.list_opts()
-    slips = [
-        *conf_misspelt.misspelt(listed, files, directories),
-        *conf_repeated.repeated(listed, files, directories),
-    ]
-    for warning in dict.fromkeys([*types.warnings, *slips]):
+    for warning in dict.fromkeys([*types.warnings, *conf_slips.slips(files, directories)]):
         click.echo(f"warning: {warning}", err=True)
     refuse(state_dir or default_state_dir(), types)
     enabled = ", ".join(one.type_id for one in types.types) or "none"

@@ -16,6 +16,7 @@ from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
 from cantle.conf import placement as conf_placement
+from cantle.conf import slips as conf_slips
 from cantle.keeper.courier import Courier
 from cantle.keeper.keeper import Keeper
 from cantle.store.database import Database
@@ -38,11 +39,13 @@ def keeper(config_files: tuple[str, ...]) -> None:
 
     Run one or several on one database: each piece of work is done by one of them. SIGTERM ends it after the call under way.
     """
-    conf = conf_files.read(*((list(config_files), []) if config_files else conf_files.usual_places()))
+    files, directories = (list(config_files), []) if config_files else conf_files.usual_places()
+    conf = conf_files.read(files, directories)
     url = conf_api.database_url(conf)
     outlets, receivers, ages = conf_keeper.outlets(conf), conf_keeper.receivers(conf), conf_keeper.ages(conf)
     publishing = conf_placement.publishing(conf)
     logs.configure(as_json=conf.use_json, level="DEBUG" if conf.debug else "INFO")
+    conf_slips.warn(files, directories)
     with contextlib.ExitStack() as stack:
         parts = Parts()
         stack.enter_context(parts.signals())  # left last, so that Ctrl-C cannot break into what the stack does

@@ -38,6 +38,7 @@ from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
 from cantle.conf import placement as conf_placement
+from cantle.conf import slips as conf_slips
 from cantle.engine import token as tokens
 from cantle.keeper.courier import Courier, Receiver
 from cantle.keeper.housekeeping import Ages
@@ -148,8 +149,7 @@ def serve(
     plan.reach.check(plan.settings)
     if strict:
         refuse_configuration(plan.state_dir, plan.types)
-    for warning in plan.types.warnings:
-        _log.warning("%s", warning)
+    conf_slips.warn(files, directories, also=plan.types.warnings)
     with contextlib.ExitStack() as stack:
         _run(stack, plan)
 

@@ -60,9 +60,22 @@ def _elsewhere(option: str, known: Mapping[str, Iterable[str]]) -> list[str]:
     return [f"[{section}] {option}" for section, names in known.items() if option in names and "_" in option]
 
 
+def _is_one_slip_off(said: str, meant: str) -> bool:
+    """One letter too few or too many, or two that changed places: in a short name these are too much for `_ALIKE`. Another letter is
+    not enough, since short words of that kind are many: ``host`` and ``post``."""
+    shorter, longer = sorted((said, meant), key=len)
+    if len(longer) == len(shorter) + 1:
+        return any(longer[:at] + longer[at + 1 :] == shorter for at in range(len(longer)))
+    return len(said) == len(meant) and any(
+        said[:at] + said[at + 1] + said[at] + said[at + 2 :] == meant for at in range(len(said) - 1)
+    )
+
+
 def _told(file: str, what: str, name: str, known: Iterable[str], kind: str) -> Iterator[str]:
     """Case and ``-`` for ``_`` are slips, too; the very name in another section is the last that is thought of."""
-    meant = difflib.get_close_matches(name.lower().replace("-", "_"), sorted(known), n=1, cutoff=_ALIKE)
+    said = name.lower().replace("-", "_")
+    meant = difflib.get_close_matches(said, sorted(known), n=1, cutoff=_ALIKE)
+    meant = meant or [one for one in sorted(known) if _is_one_slip_off(said, one)]
     meant = meant or [one for one in sorted(known) if one.endswith(f"] {name}")]
     if meant:
         yield f"{file}: {what} is no {kind} of Cantle and has no effect; did you mean {meant[0]}?"

@@ -98,8 +98,9 @@ def publishing(conf: cfg.ConfigOpts) -> Publishing | None:
 
     :raises BadConfig: ``bad-option``, ``keystone-not-installed``.
     """
+    what = settings(conf)  # also without a login, so that its mistakes are known before there is one
     made = client(conf)
-    return None if made is None else Publishing(made, settings(conf))
+    return None if made is None else Publishing(made, what)
 
 
 def client(conf: cfg.ConfigOpts) -> Any:

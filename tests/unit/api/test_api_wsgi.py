@@ -159,6 +159,16 @@ def test_a_servers_worker_ends_with_one_line_that_says_why(
 
 
 @pytest.mark.usefixtures("logs_restored")
+def test_a_slip_of_the_pen_anywhere_in_the_configuration_is_in_the_log(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config.write_text(config.read_text() + "[keeper]\nevents_days = 3\n")
+    monkeypatch.setenv("CANTLE_CONFIG", str(config))
+    wsgi.Lazy(wsgi.make_public).load()
+    assert "[keeper] events_days is no option of Cantle and has no effect; did you mean" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("logs_restored")
 def test_a_configuration_that_was_mended_is_taken_at_the_next_request(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

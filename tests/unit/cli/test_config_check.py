@@ -19,6 +19,7 @@ from cantle.conf.sample import list_opts
         ("[agents]\nwaiting_places = many\n", "[agents] waiting_places"),
         ("[keeper]\nevent_days = -\n", "[keeper] event_days"),
         ("[webhook]\nurl = ftp://hooks.example\n", "[webhook] url"),
+        ("[placement]\nvgpu_max_unit = 0\n", "[placement] vgpu_max_unit"),
     ],
 )
 def test_an_option_that_serve_would_refuse_is_refused_by_the_check(tmp_path: Path, config: str, named: str) -> None:
@@ -41,6 +42,9 @@ def test_an_option_that_serve_would_refuse_is_refused_by_the_check(tmp_path: Pat
         ),
         ("[DEFAULT]\ndevice_spec = []\n", "[DEFAULT] device_spec", "[pci] device_spec"),
         ("[placment]\nenabled = true\n", "[placment]", "placement"),
+        ("[api]\nauht = none\n", "[api] auht", "auth"),
+        ("[webhook]\nrul = https://hooks.example\n", "[webhook] rul", "url"),
+        ("[webhook]\nurll = https://hooks.example\n", "[webhook] urll", "url"),
     ],
 )
 def test_a_slip_of_the_pen_in_a_name_is_told_and_not_passed_over(

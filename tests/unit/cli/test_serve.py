@@ -154,6 +154,15 @@ def test_a_state_directory_of_something_else_is_refused(tmp_path: Path) -> None:
     assert "[database-corrupt]" in done.err
 
 
+def test_a_slip_of_the_pen_in_any_section_is_told_before_anything_else(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "cantle.db").write_text("this is no database, so that it ends at once" * 100)
+    file = tmp_path / "other.conf"
+    file.write_text("[webhook]\nrul = https://hooks.example\n")
+    done = refused(tmp_path, "--config-file", str(file))
+    assert "[webhook] rul is no option of Cantle and has no effect; did you mean url?" in done.err
+
+
 # -- running ---------------------------------------------------------------------------------------------------------
 
 

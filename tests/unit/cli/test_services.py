@@ -69,6 +69,12 @@ def test_what_is_wrong_is_one_line_with_a_code(tmp_path: Path) -> None:
     assert "[bad-database-url]" in done.err
 
 
+def test_a_keeper_tells_slips_of_the_pen_when_it_starts(tmp_path: Path) -> None:
+    done = run("keeper", tmp_path, text="[webhook]\nrul = https://hooks.example\n")
+    assert "[webhook] rul is no option of Cantle and has no effect; did you mean url?" in done.err
+    assert done.err.endswith("[database-not-migrated]\n")
+
+
 def checks(done: Done) -> dict[str, str]:
     """Result by check, from the table."""
     lines = [line.strip("| ") for line in done.out.splitlines()]
