@@ -80,9 +80,7 @@ def list_all(call: Call) -> Listed:
     limits = page(call)
 
     def look() -> list[Arq]:
-        return engine.list_arqs(
-            call.db, call.who, instance=instance, resolved=bool(asked.bind_state), page=limits
-        )
+        return engine.list_arqs(call.db, call.who, instance=instance, resolved=bool(asked.bind_state), page=limits)
 
     found = look()
     if instance is not None and _may_hold(call) and engine.is_binding(found):
