@@ -61,14 +61,14 @@ class Listening:
         self._generations = Generations()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._wake_fd = -1
+        self._stopped_fd = self._wake_fd = -1
         self._hearing = Trouble(LOG, "wake-ups of other processes are heard again")
         self._seeing = Trouble(LOG, "changes of other processes are seen again")
 
     def start(self, wakeups: Wakeups) -> None:
         """Listen in a thread of its own."""
-        heard, self._wake_fd = os.pipe()
-        self._thread = threading.Thread(target=self._run, args=(wakeups, heard), name="wake-ups", daemon=True)
+        self._stopped_fd, self._wake_fd = os.pipe()
+        self._thread = threading.Thread(target=self._run, args=(wakeups,), name="wake-ups", daemon=True)
         self._thread.start()
 
     def tell(self, connection: Connection, topics: Iterable[str]) -> None:
@@ -80,29 +80,30 @@ class Listening:
         """End the thread and close the connection."""
         self._stop.set()
         if self._thread is not None:
-            os.write(self._wake_fd, b"x")
+            os.write(
+                self._wake_fd, b"x"
+            )  # it may have ended already, which is why the pipe's other end is not its own to close
             self._thread.join(10)
-            os.close(self._wake_fd)
+            if not self._thread.is_alive():  # else it hangs in a connect, and looks at the pipe before it ends
+                os.close(self._wake_fd)
+                os.close(self._stopped_fd)
             self._thread = None
 
-    def _run(self, wakeups: Wakeups, stopped_fd: int) -> None:
+    def _run(self, wakeups: Wakeups) -> None:
         import psycopg  # noqa: PLC0415 - an extra, and only PostgreSQL has it
 
-        try:
-            while not self._stop.is_set():
-                try:
-                    with psycopg.connect(**self._arguments, autocommit=True) as connection:
-                        self._listen(connection, wakeups, stopped_fd)
-                except psycopg.Error as error:
-                    first = str(error).partition("\n")[0]
-                    self._hearing.met(f"wake-ups of other processes are not heard for now: {first}")
-                wakeups.covered = ()
-                wakeups.ring_unwatched()  # they look more often from now on
-                self._look_until(wakeups, random.uniform(_PAUSE_S / 4, _PAUSE_S))  # noqa: S311 - spreads the tries, guards nothing
-        finally:
-            os.close(stopped_fd)
+        while not self._stop.is_set():
+            try:
+                with psycopg.connect(**self._arguments, autocommit=True) as connection:
+                    self._listen(connection, wakeups)
+            except psycopg.Error as error:
+                first = str(error).partition("\n")[0]
+                self._hearing.met(f"wake-ups of other processes are not heard for now: {first}")
+            wakeups.covered = ()
+            wakeups.ring_unwatched()  # they look more often from now on
+            self._look_until(wakeups, random.uniform(_PAUSE_S / 4, _PAUSE_S))  # noqa: S311 - spreads the tries, guards nothing
 
-    def _listen(self, connection: psycopg.Connection[Any], wakeups: Wakeups, stopped_fd: int) -> None:
+    def _listen(self, connection: psycopg.Connection[Any], wakeups: Wakeups) -> None:
         connection.execute(f"LISTEN {CHANNEL}")
         self._hearing.over()
         self._look(wakeups)  # what was said before we listened; whoever comes after this looks while we listen already
@@ -110,7 +111,7 @@ class Listening:
         wakeups.covered = ("",)
         with contextlib.closing(selectors.DefaultSelector()) as selector:
             selector.register(connection.fileno(), selectors.EVENT_READ)
-            selector.register(stopped_fd, selectors.EVENT_READ)
+            selector.register(self._stopped_fd, selectors.EVENT_READ)
             look_at = time.monotonic() + _LOOK_S
             while not self._stop.is_set():
                 selector.select(max(0.0, look_at - time.monotonic()))

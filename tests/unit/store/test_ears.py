@@ -321,3 +321,23 @@ def test_a_database_that_is_away_is_told_once_by_those_who_listen(
     until(lambda: len(looks) > 20)
     ears.stop()
     assert [caplog.text.count(words) for words in ("not heard for now", "not seen for now")] == [1, 1]
+
+
+def test_a_server_that_ends_just_as_its_ears_have_ended_ends_without_a_broken_pipe(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """They were between two tries of a database that was away, and saw that they should end before they were woken."""
+
+    def look() -> AbstractContextManager[Connection]:
+        raise Unavailable("database-away", "The database is away.")
+
+    monkeypatch.setattr(listening, "_DEAF_LOOK_S", 0.001)
+    ears = listening.Listening({"host": str(tmp_path)}, look)
+    ears.start(Wakeups(1.0))
+    thread = ears._thread
+    assert thread is not None
+    ears._stop.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    ears.stop()
+    ears.stop()
