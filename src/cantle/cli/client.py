@@ -43,6 +43,7 @@ class Client:
     :param verbose: whether each request is told on standard error; its token is not.
     :param token: sent with each request, or ``proof``: what else says who asks, looked up anew for each request.
     :param ca_file: certificates to trust in place of the system's.
+    :param verify: False takes any certificate, unless there is a ``ca_file``.
     :raises BadRequest: ``bad-url``. :raises BadConfig: ``ca-file-unusable``.
     """
 
@@ -54,6 +55,7 @@ class Client:
         token: str | None = None,
         proof: Callable[[], Mapping[str, str]] | None = None,
         ca_file: str | None = None,
+        verify: bool = True,
     ) -> None:
         try:
             parts = urlsplit(url)
@@ -69,7 +71,7 @@ class Client:
         self._proof = proof or (lambda: {} if token is None else {"Authorization": f"Bearer {token}"})
         if parts.scheme == "https":
             self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=TIMEOUT, context=_trust(ca_file)
+                host, port, timeout=TIMEOUT, context=_trust(ca_file, verify=verify)
             )
         else:
             self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT)
@@ -233,17 +235,28 @@ def connect() -> Client:
         from cantle.cli import cloud  # noqa: PLC0415 - an extra, and slow to load
 
         found = cloud.find(options.get("os_cloud"), url)
-        client = Client(found.url, verbose=verbose, proof=found.proof, ca_file=ca_file or found.ca_file)
+        trusted = ca_file or found.ca_file
+        client = Client(found.url, verbose=verbose, proof=found.proof, ca_file=trusted, verify=found.verify)
+        if trusted is None and not found.verify and found.url.startswith("https://"):
+            click.echo(
+                f"warning: by this cloud's 'verify: false' nobody vouches for the server at {found.url}; whoever stands between could read "
+                "the token. Name its authority with 'cacert:' there, or with --ca-file.",
+                err=True,
+            )
     else:
         client = Client(url or DEFAULT_URL, verbose=verbose, token=token, ca_file=ca_file)
     context.call_on_close(client.close)
     return client
 
 
-def _trust(ca_file: str | None) -> ssl.SSLContext | None:
+def _trust(ca_file: str | None, *, verify: bool) -> ssl.SSLContext | None:
     """The certificates to trust; None for the system's."""
     if ca_file is None:
-        return None
+        if verify:
+            return None
+        anybody = ssl.create_default_context()
+        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+        return anybody
     try:
         return ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:

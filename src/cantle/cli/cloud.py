@@ -23,11 +23,13 @@ class Cloud:
 
     :param url: the root of both APIs, without ``/v2``.
     :param proof: headers, with a token that is good now.
+    :param verify: False where the cloud's own entry says that nobody need vouch for its servers (``verify: false``).
     """
 
     url: str
     proof: Callable[[], Mapping[str, str]]
     ca_file: str | None = None
+    verify: bool = True
 
 
 def find(name: str | None, url: str | None = None) -> Cloud:
@@ -50,16 +52,17 @@ def find(name: str | None, url: str | None = None) -> Cloud:
         with warnings.catch_warnings(action="ignore"):  # of the SDK's own parts, to its developers
             region = OpenStackConfig(app_name="cantle", app_version=__version__).get_one(cloud=name or None)
             session = region.get_session()
+            verify, _ = region.get_requests_verify_args()
     except (ConfigException, ClientException, OSError, ValueError) as error:
         raise errors.BadConfig("cloud-not-usable", f"The cloud {_shown(name)} cannot be used: {error}") from error
-    verify, _ = region.get_requests_verify_args()
     asking = _Asking(name)
 
     def proof() -> Mapping[str, str]:
         return asking.ask(session.get_auth_headers) or {}
 
     found = url or asking.ask(lambda: _endpoint(region, session))
-    return Cloud(found.rstrip("/").removesuffix("/v2"), proof, verify if isinstance(verify, str) else None)
+    root = found.rstrip("/").removesuffix("/v2")
+    return Cloud(root, proof, verify if isinstance(verify, str) else None, verify=verify is not False)
 
 
 def _endpoint(region: Any, session: Any) -> str:
@@ -86,7 +89,8 @@ class _Asking:
         from keystoneauth1 import exceptions  # noqa: PLC0415 - an extra
 
         try:
-            return call()
+            with warnings.catch_warnings(action="ignore"):  # a line for each call where nobody vouches: we say it once
+                return call()
         except exceptions.Unauthorized as error:
             raise errors.Unauthorized(
                 "keystone-refused",

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 from tests.unit.api.keystone_stand_in import KeystoneStandIn
 from tests.unit.api.served import http_server
 from tests.unit.cli.answering import Answer, Request, answering
 
 from cantle.cli.exit_codes import ExitCode
+from cantle.cli.listen import Address, HttpServer
 from cantle.cli.main import run
+from cantle.cli.tls import Tls
 
 HOSTS = json.dumps({"hosts": [{"hostname": "gpu1", "up": True, "devices": 1, "last_seen": None}]}).encode()
 
@@ -86,6 +91,27 @@ def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
         yield found
 
 
+@contextmanager
+def secured(ca: trustme.CA) -> Iterator[str]:
+    """The URL of a Cantle that has a certificate of that authority."""
+
+    def hosts(_environ: dict[str, Any], start_response: Any) -> list[bytes]:
+        start_response("200 OK", [("Content-Type", "application/json"), ("Content-Length", str(len(HOSTS)))])
+        return [HOSTS]
+
+    made = ca.issue_cert("127.0.0.1")
+    made.cert_chain_pems[0].write_to_path("cert.pem")
+    made.private_key_pem.write_to_path("key.pem")
+    server = HttpServer(Address("127.0.0.1", 0), threads=2, name="test", tls=Tls(Path("cert.pem"), Path("key.pem")))
+    thread = threading.Thread(target=server.serve, args=[hosts])
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.address.port}"
+    finally:
+        server.stop()
+        thread.join(10)
+
+
 def test_a_cloud_of_clouds_yaml_says_where_and_who(cloud: Cloud, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--os-cloud", "lab", "host", "list", "-c", "hostname", "-o", "value"]) == ExitCode.OK
     assert capsys.readouterr().out == "gpu1\n"
@@ -110,6 +136,35 @@ def test_so_does_the_environment(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setenv(f"OS_{name}", value)
     assert run(["host", "list"]) == ExitCode.OK
     assert cloud.asked[0].headers["X-Auth-Token"] == "our-own"
+
+
+@pytest.mark.parametrize(
+    ("entry", "options", "exit_code", "warned"),
+    [
+        ("", [], ExitCode.UNAVAILABLE, False),
+        ("    verify: false\n", [], ExitCode.OK, True),
+        ("    verify: false\n", ["--ca-file", "other.pem"], ExitCode.UNAVAILABLE, False),
+        ("    verify: false\n    cacert: ca.pem\n", ["--ca-file", "ca.pem"], ExitCode.OK, False),
+    ],
+    ids=["nothing said", "verify: false", "another authority named", "the authority named"],
+)
+def test_a_cloud_whose_entry_says_that_nobody_need_vouch_for_it_is_used_with_a_warning(
+    cloud: Cloud,
+    capsys: pytest.CaptureFixture[str],
+    entry: str,
+    options: list[str],
+    exit_code: ExitCode,
+    warned: bool,
+) -> None:
+    ca = trustme.CA()
+    for name, authority in (("ca.pem", ca), ("other.pem", trustme.CA())):
+        authority.cert_pem.write_to_path(name)
+    with secured(ca) as url:
+        cloud.keystone.accelerator = f"{url}/v2"
+        file = Path("clouds.yaml")
+        file.write_text(file.read_text() + entry)
+        assert run(["--os-cloud", "lab", *options, "host", "list"]) == exit_code
+    assert ("by this cloud's 'verify: false' nobody vouches" in capsys.readouterr().err) == warned
 
 
 def test_an_address_that_is_named_counts_before_the_catalogs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
