@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -15,13 +16,14 @@ from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.page import Page
+from cantle.model.profile import STANDARD_CLASSES, is_resource_class
 from cantle.model.quota import DEFAULT, MAX_LIMIT, Quota
 from cantle.scheduling.fit import Taken
 from cantle.store import quota as store
 from cantle.store.database import Database
 
-#: As Placement names resource classes.
-_CLASS = re.compile(r"[A-Z0-9_]{1,255}")
+#: What was taken for a class before, and may be in the database: its limit can be taken away.
+_ONCE_A_CLASS = re.compile(r"[A-Z0-9_]{1,255}")
 _SORT_KEY = "project_id"
 
 
@@ -94,11 +96,9 @@ def set_quota(db: Database, who: Identity, project: str, resource_class: str, li
 
     :raises BadRequest: ``bad-quota``.
     """
-    if not _CLASS.fullmatch(resource_class):
-        raise BadRequest(
-            "bad-quota",
-            f"{resource_class!r} is no resource class: these are of capital letters, digits and _, as VGPU.",
-        )
+    is_one_of_before = limit is None and _ONCE_A_CLASS.fullmatch(resource_class) is not None
+    if not is_resource_class(resource_class) and not is_one_of_before:
+        raise BadRequest("bad-quota", _no_class(resource_class))
     if not 1 <= len(project) <= 255:
         raise BadRequest("bad-quota", f"The project has {len(project)} characters; give 1 to 255.")
     if limit is not None and not 0 <= limit <= MAX_LIMIT:
@@ -116,3 +116,10 @@ def set_quota(db: Database, who: Identity, project: str, resource_class: str, li
         if one.resource_class == resource_class:
             return one
     return Quota(project, resource_class, None, 0)
+
+
+def _no_class(said: str) -> str:
+    meant = difflib.get_close_matches(said.upper(), sorted(STANDARD_CLASSES), n=1)
+    question = f"; did you mean {meant[0]}?" if meant else "."
+    known = ", ".join(sorted(STANDARD_CLASSES))
+    return f"{said[:255]!r} is no resource class of accelerators: these are {known}, and what begins with CUSTOM_{question}"

@@ -121,8 +121,13 @@ def _check_entry(number: int, key: object, value: object) -> tuple[str, str]:
     )
 
 
+def is_resource_class(name: str) -> bool:
+    """Whether accelerators can be of this class, be there any yet or not."""
+    return name in STANDARD_CLASSES or _CLASS.fullmatch(name) is not None
+
+
 def _check_class(number: int, name: str) -> str:
-    if name not in STANDARD_CLASSES and _CLASS.fullmatch(name) is None:
+    if not is_resource_class(name):
         known = ", ".join(sorted(STANDARD_CLASSES))
         raise _bad(
             f"Group {number} asks for the resource class {_shown(name)}; use {known} or one that begins with CUSTOM_."

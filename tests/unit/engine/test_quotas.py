@@ -71,6 +71,19 @@ def test_quotas_of_others_are_for_administrators(db: Database, host: Host) -> No
             set_quota(db, ADMIN, project, name, limit)
 
 
+@pytest.mark.parametrize(
+    ("name", "meant"), [("FOO", ""), ("vgpu", "VGPU"), ("VGPUS", "VGPU"), ("CUSTOM_", ""), ("MEMORY_MB", "")]
+)
+def test_a_quota_for_a_class_that_no_card_can_ever_have_is_refused_with_those_that_one_can(
+    db: Database, name: str, meant: str
+) -> None:
+    with pytest.raises(BadRequest, match="FPGA, GPU, PGPU, VGPU, and what begins with CUSTOM_") as refused:
+        set_quota(db, ADMIN, PROJECT, name, 1)
+    assert refused.value.message.endswith(f"did you mean {meant}?" if meant else "CUSTOM_.")
+    assert list_quotas(db, ADMIN) == []
+    assert set_quota(db, ADMIN, PROJECT, "CUSTOM_TO_COME", 1).limit == 1, "a quota may be there before the card"
+
+
 def test_a_project_without_a_limit_of_its_own_has_the_default(db: Database, host: Host) -> None:
     set_quota(db, ADMIN, DEFAULT, "VGPU", 1)
     with pytest.raises(Conflict, match="VGPU: default limit 1, in use 0, asked for 2"):
