@@ -109,6 +109,8 @@ class Agent:
         self._upkeep.when_guest_done(self.settle_again)
         self._changed = threading.Event()
         self._guests_changed = threading.Event()
+        #: The event was taken down, and the look at the guests that it asks for has not been done to its end.
+        self._owes_look = False
         self._ended = threading.Event()
         self._domain_events = DomainEvents(root, lambda: any(map(for_domain, self._upkeep.wanted)), self._ended)
         self._starting = Starting(root, self._upkeep, self.look_again, self._ended)
@@ -224,16 +226,17 @@ class Agent:
             report = self._upkeep.look()
             self._reports.tell(report)
             self._look_at = self._next_look(report)
-        due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
         if changed or self._guests_changed.is_set():
-            due = self._clock()  # a lent unit may have gone, or come back with its card or its guest
-        self._guests_changed.clear()
-        work = self._next_work(due)
+            self._guests_changed.clear()
+            self._owes_look = True  # a lent unit may have gone, or come back with its card or its guest
+        due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
+        work = self._next_work(self._clock() if self._owes_look else due)
         if work is not None and work.generation != self._telling.generation:
-            self._take_up(work)
-        elif self._telling.is_late or self._clock() >= due:
+            self._take_up(work)  # a look that is owed comes with the next round
+        elif self._telling.is_late or self._owes_look or self._clock() >= due:
             self._upkeep.look_at_guests()
             self._converge()
+            self._owes_look = False
 
     def _next_work(self, due: float) -> Work | None:
         """What the server wants, waited for until ``due``; None while there is something to be told first."""
