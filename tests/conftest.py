@@ -1,5 +1,5 @@
-"""What holds for every test: no settings of the developer's shell, no deadline that a slow machine would miss, files in memory where
-there is room, and more workers than cores."""
+"""What holds for every test: no settings of the developer's shell, no deadline that a slow machine would miss, and more workers than
+cores."""
 
 from __future__ import annotations
 
@@ -17,26 +17,6 @@ KEPT = ("CANTLE_GOLDEN", "CANTLE_LAB_DIR", "CANTLE_TEST_MARIADB")
 
 for name in [name for name in os.environ if name.startswith("CANTLE_") and name not in KEPT]:
     del os.environ[name]
-
-#: Where Linux has memory that looks like a disk, and how much of it must be free: a test keeps some MB until it has passed. Many
-#: containers have 64 MB there, on which nothing may be run.
-_MEMORY = "/dev/shm"  # noqa: S108 - pytest makes a private directory below
-_ROOM = 1 << 30
-
-
-def _is_roomy(place: str) -> bool:
-    """Whether tests can keep their files there, and run the programs that they write."""
-    try:
-        found = os.statvfs(place)
-    except OSError:
-        return False
-    free = found.f_bavail * found.f_frsize
-    return os.access(place, os.W_OK | os.X_OK) and not found.f_flag & os.ST_NOEXEC and free >= _ROOM
-
-
-# A simulated host has a thousand small files, and SQLite waits for the disk at each commit.
-if "TMPDIR" not in os.environ and _is_roomy(_MEMORY):
-    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", _MEMORY)
 
 
 @pytest.hookimpl(optionalhook=True)
