@@ -109,7 +109,7 @@ class Agent:
         self._upkeep.when_guest_done(self.settle_again)
         self._changed = threading.Event()
         self._guests_changed = threading.Event()
-        #: The event was taken down, and the look at the guests that it asks for has not been done to its end.
+        #: An event was taken down, and the look at the guests that it asks for has not been done to its end.
         self._owes_look = False
         self._ended = threading.Event()
         self._domain_events = DomainEvents(root, lambda: any(map(for_domain, self._upkeep.wanted)), self._ended)
@@ -218,17 +218,20 @@ class Agent:
 
     def _round(self) -> None:
         """Look and report if it is time; then wait for work, and do what there is to do."""
-        changed = self._changed.is_set()
-        self._changed.clear()
-        if changed:
+        # An event is taken down only when it is up, and before the look that it asks for: what happens from here on asks for another one.
+        # What it asks for is owed until it is done, whatever fails between.
+        if self._changed.is_set():
+            self._changed.clear()
             self._upkeep.look_at_everything()
-        if changed or self._clock() >= self._look_at:
+            self._look_at = 0.0
+            self._owes_look = True  # a lent unit may have gone, or come back with its card or its guest
+        if self._clock() >= self._look_at:
             report = self._upkeep.look()
             self._reports.tell(report)
             self._look_at = self._next_look(report)
-        if changed or self._guests_changed.is_set():
+        if self._guests_changed.is_set():
             self._guests_changed.clear()
-            self._owes_look = True  # a lent unit may have gone, or come back with its card or its guest
+            self._owes_look = True
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
         work = self._next_work(self._clock() if self._owes_look else due)
         if work is not None and work.generation != self._telling.generation:

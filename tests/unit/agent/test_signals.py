@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -18,18 +20,24 @@ from cantle.model.lease import LeaseState
 from cantle.store.host import lock_named
 
 
-def test_a_guest_that_ends_just_as_new_work_comes_is_looked_at_all_the_same(
-    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was forgotten until the next look at everything: a guest-stopped lease stayed lent for a minute."""
-    looks: list[None] = []
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """Grows by one with each look at the guests."""
+    found: list[None] = []
     look = Upkeep.look_at_guests
 
     def counted(upkeep: Upkeep) -> None:
-        looks.append(None)
+        found.append(None)
         look(upkeep)
 
     monkeypatch.setattr(Upkeep, "look_at_guests", counted)
+    return found
+
+
+def test_a_guest_that_ends_just_as_new_work_comes_is_looked_at_all_the_same(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, looks: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was forgotten until the next look at everything: a guest-stopped lease stayed lent for a minute."""
     monkeypatch.setattr(Agent, "_watch", lambda _agent: None)  # the kernel's own events would bring about a look soon
     application = agents_app(service.db, Settings(agents_token=TOKEN))
     said: list[str] = []
@@ -53,3 +61,80 @@ def test_a_guest_that_ends_just_as_new_work_comes_is_looked_at_all_the_same(
         agents.append(run.agent)
         assert service.borrow("slice").state is LeaseState.ACTIVE
         until(lambda: looks_before and len(looks) > looks_before[0], 5.0)
+
+
+class _RacedEvent(threading.Event):
+    """One that somebody sets at the worst moment: just after it was found to be down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.race: Callable[[], None] | None = None
+
+    def is_set(self) -> bool:
+        answer = super().is_set()
+        if not answer and self.race is not None:
+            race, self.race = self.race, None
+            race()
+        return answer
+
+
+class _Recorded:
+    """The agents' listener, which refuses as many reports as it is told to, and remembers what it was asked."""
+
+    def __init__(self, service: Service) -> None:
+        self._application = agents_app(service.db, Settings(agents_token=TOKEN))
+        self._said: list[str] = []
+        self.refuses = 0
+        service.down()
+        service.up(self)
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        self._said.append(environ["REQUEST_METHOD"])
+        if self._said[-1] == "PUT" and self.refuses:
+            self.refuses -= 1
+            start_response("503 Service Unavailable", [("Content-Length", "0")])
+            return [b""]
+        answer: Iterable[bytes] = self._application(environ, start_response)
+        return answer
+
+    @property
+    def is_quiet(self) -> bool:
+        """The agent has reported what its first unit has changed and waits for work: nothing else brings about a look for an hour."""
+        told = self._said.index("POST") if "POST" in self._said else len(self._said)
+        return "PUT" in self._said[told:-1] and self._said[-1] == "GET"
+
+
+def test_a_container_that_ends_while_the_agent_finds_nothing_changed_is_looked_at(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, looks: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The event was found down, set by the hook's thread, and taken down unseen."""
+    monkeypatch.setattr(Agent, "_watch", lambda _agent: None)
+    server = _Recorded(service)
+    with running(service, t4, tmp_path / "agent", rescan=3600.0) as run:
+        assert service.borrow("slice").state is LeaseState.ACTIVE
+        until(lambda: server.is_quiet)
+        before = len(looks)
+        raced = _RacedEvent()
+        raced.race = run.agent.look_again
+        monkeypatch.setattr(run.agent, "_changed", raced)
+        run.agent._client.interrupt()  # a round in which nothing has changed yet
+        until(lambda: len(looks) > before, 5.0)
+        assert raced.race is None
+
+
+def test_a_container_that_ends_while_the_server_takes_no_report_is_looked_at(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, looks: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal was spent on a look whose report the busy server refused; nobody looked at the guests after that."""
+    monkeypatch.setattr(Agent, "_watch", lambda _agent: None)
+    server = _Recorded(service)
+    ahead = [0.0]
+    with running(service, t4, tmp_path / "agent", rescan=3600.0, wall=lambda: time.time() + ahead[0]) as run:
+        assert service.borrow("slice").state is LeaseState.ACTIVE
+        until(lambda: server.is_quiet)
+        before = len(looks)
+        ahead[0] = 3600.0  # so that there is something to report
+        server.refuses = 1
+        run.agent.look_again()
+        until(lambda: len(looks) > before, 5.0)
+        assert server.refuses == 0
