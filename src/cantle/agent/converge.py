@@ -114,6 +114,12 @@ def observe(
     )
 
 
+def there(work: Work, observed: Observed) -> frozenset[str]:
+    """Uuids of the wanted units that are made already, bound, or in their guests."""
+    made = {one.uuid for one in work.wanted if one.uuid in observed.mdevs or one.device in observed.bound}
+    return observed.entered | made
+
+
 def _is_bound(root: Root, card: str) -> bool:
     try:
         return vfio.is_bound(root, units.find(root, PciAddress.parse(card)))

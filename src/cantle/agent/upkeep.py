@@ -208,7 +208,10 @@ class Upkeep(Alone):
         if self._conditions.set(conditions.FROZEN, None) or self.memory.frozen_at:
             _log.warning("%s goes on: it was confirmed that it follows generation %d", self._hostname, work.generation)
         if self._believes:
-            self._handed.note((handle.uuid for handle in work.wanted), (), {handle.uuid for handle in work.wanted})
+            there = converge.there(
+                work, self._observe(work)
+            )  # told ready by a predecessor; what is not there yet is new
+            self._handed.note(there, (), there)
             self._believes = False
         self._handed.forget(following.lent_anew(self.memory, work))
         known, self.work = self.work, work

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.unit.agent.service import M40, Service, running, until
+from tests.unit.agent.service import M40, TOKEN, Service, running, until
 from tests.unit.attach.incus_daemon import Daemon
 
 from cantle import simulate
+from cantle.api.app import agents_app
+from cantle.api.settings import Settings
 from cantle.engine.lease import create_lease
 from cantle.model.attachment import Attachment
 from cantle.model.identity import LOCAL_ADMIN
@@ -88,4 +91,28 @@ def test_a_stopped_container_is_started_with_its_lease(
         guest = Attachment.parse("incus:c1")
         made = create_lease(service.db, LOCAL_ADMIN, profile_name="card", attachment=guest, start=True)
         assert service.settled(made.uuid).state is LeaseState.ACTIVE
+        assert daemon.instances["c1"]["status"] == "Running"
+
+
+def test_a_new_host_whose_first_work_is_a_lease_that_starts_its_container_starts_it(
+    service: Service, t4: simulate.SimulatedRoot, daemon: Daemon, tmp_path: Path
+) -> None:
+    """The agent, which had no memory yet, took the unit for one that it had told ready in an earlier life."""
+    daemon.instances["c1"].update(status="Stopped", status_code=102)
+    application = agents_app(service.db, Settings(agents_token=TOKEN))
+    made: list[str] = []
+
+    def meanwhile(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        if environ["REQUEST_METHOD"] == "GET" and not made:
+            guest = Attachment.parse("incus:c1")
+            lease = create_lease(service.db, LOCAL_ADMIN, profile_name="card", attachment=guest, start=True)
+            made.append(lease.uuid)
+        answer: Iterable[bytes] = application(environ, start_response)
+        return answer
+
+    service.down()
+    service.up(meanwhile)
+    with running(service, t4, tmp_path / "agent"):
+        until(lambda: made)
+        assert service.settled(made[0]).state is LeaseState.ACTIVE
         assert daemon.instances["c1"]["status"] == "Running"
