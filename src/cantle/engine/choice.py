@@ -85,9 +85,11 @@ def hold(
     connection: Connection, asked: Asked, *, hostname: str | None = None, nodes: Collection[int] = ()
 ) -> Choice | None:
     """The same, and the host is locked. A host that somebody else has locked is passed over while there are others as near at hand:
-    whoever chooses at the same time would choose the same."""
+    whoever chooses at the same time would choose the same. It is waited for rather than a card that failed is taken."""
     busy: list[Choice] = []
     for found in islice(_found(connection, asked, hostname, nodes), TRIES):
+        if busy and found.failing and not busy[0].failing:
+            break
         if host.lock_if_free(connection, found.host_id):
             return found
         busy.append(found)
@@ -99,13 +101,17 @@ def hold(
 
 def _found(connection: Connection, asked: Asked, hostname: str | None, nodes: Collection[int]) -> Iterator[Choice]:
     """Hosts, best first. One that can serve it with a card alone that failed a moment ago waits for a better one, as long as few do."""
-    failing: list[Choice] = []
+    failing: dict[int, Choice] = {}
     for found in _fitting(connection, asked, hostname, nodes):
-        if len(failing) < TRIES and any(one.offer.failing for one in found.taken):
-            failing.append(found)
+        if not found.failing:
+            yield found
+        elif found.host_id in failing:
+            continue  # found again with kinds that are liked less
+        elif len(failing) < TRIES:
+            failing[found.host_id] = found
         else:
             yield found
-    yield from failing
+    yield from failing.values()
 
 
 def _fitting(connection: Connection, asked: Asked, hostname: str | None, nodes: Collection[int]) -> Iterator[Choice]:

@@ -28,6 +28,8 @@ _NO_GUESTS = (
     "The unit was made ready and is in no guest: this host's agent is of a version that puts nothing into guests. Upgrade it, or lease "
     "without an attachment."
 )
+#: How codes begin that say nothing against a card: its guest is not there, or takes nothing.
+_OF_GUESTS = ("guest-", "agent-knows-no-guests", "cdi-name-taken")
 
 
 @dataclass(slots=True)
@@ -162,7 +164,8 @@ def _of_wanted(changes: _Changes, row: Record, result: HandleResult) -> None:
         if row.state == ArqState.BIND_STARTED:
             changes.settle(row, ArqState.BIND_FAILED, result)
             changes.note(row, wanted=False, result=result)
-            changes.failing.append(row.deployable_id)
+            if not (result.code or "").startswith(_OF_GUESTS):
+                changes.failing.append(row.deployable_id)
             changes.taken_back = True
         elif row.state == ArqState.BOUND and row.arq_reason_code != (result.code or "step-failed"):
             changes.settle(row, ArqState.BOUND, result)
@@ -221,6 +224,7 @@ def _apply(connection: Connection, row: Record, changes: _Changes) -> None:
     if changes.taken_back:
         host.lock(connection, [row.id])  # raises the generation: what the host should do has changed
         wake(connection, host_topic(row.hostname))
+    if changes.failing:
         deployable.failed(connection, changes.failing)
     if changes.arqs:
         _settle(connection, changes)

@@ -20,6 +20,11 @@ class Choice:
     hostname: str
     taken: tuple[Taken, ...]
 
+    @property
+    def failing(self) -> bool:
+        """Whether a card of it failed a moment ago."""
+        return any(one.offer.failing for one in self.taken)
+
 
 def choose(request: Request, offers: Iterable[Offer], *, nodes: Collection[int] = ()) -> Choice | None:
     """The best of `choices`; None when there is none."""

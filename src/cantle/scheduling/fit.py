@@ -73,12 +73,24 @@ def _untouched(offer: Offer) -> bool:
 
 
 def fit(request: Request, offers: Sequence[Offer], *, nodes: Collection[int] = ()) -> list[Taken] | None:
-    """What is taken of one host's offers for a request; None when it does not fit. The same question has the same answer.
+    """What is taken of one host's offers for a request; None when it does not fit. The same question has the same answer. What failed a
+    moment ago is taken only where nothing fits without it, near or far.
 
     :param nodes: the guest's memory nodes; empty: cards must be near each other only.
     """
+    right = usable(offers)
+    units = {offer.unit for offer in offers if offer.failing} - {None}
+    well = [offer for offer in right if not offer.failing and offer.unit not in units]
+    found = _fit(request, well, offers, nodes) if len(well) < len(right) else None
+    return found if found is not None else _fit(request, right, offers, nodes)
+
+
+def _fit(
+    request: Request, among: Sequence[Offer], offers: Sequence[Offer], nodes: Collection[int]
+) -> list[Taken] | None:
+    """:param offers: all of the host, for companions."""
     wanted = asks(request)
-    ranked = _ranked(request, usable(offers))
+    ranked = _ranked(request, among)
     right = {
         (position, offer.deployable_id): mismatch(group, offer.kind) is None
         for position, group in enumerate(request.groups)

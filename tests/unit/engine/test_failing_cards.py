@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from sqlalchemy import select, update
+from tests.databases import database
 from tests.unit.engine.cloud import ALICE, NOVA_FOR_ALICE, Host, make_profile, whole
 
 from cantle.engine.arq import create_arqs
@@ -13,9 +16,10 @@ from cantle.engine.bind import Bind, bind
 from cantle.engine.lease import create_lease, get_lease
 from cantle.engine.work import current_work
 from cantle.model.lease import LeaseState
+from cantle.store import host as host_store
 from cantle.store import provider_pool
 from cantle.store.database import Database
-from cantle.store.tables import deployables
+from cantle.store.tables import claims, deployables, hosts
 from cantle.store.types import database_now
 
 BAD, GOOD = "0000:3b:00.0", "0000:86:00.0"
@@ -73,11 +77,71 @@ def test_a_card_that_is_preferred_and_fails_gives_way_to_one_that_is_not(db: Dat
     assert get_lease(db, ALICE, made.uuid).state is LeaseState.ACTIVE
 
 
+@pytest.mark.parametrize("code", ["guest-not-found", "agent-knows-no-guests", "cdi-name-taken"])
+def test_a_guest_that_somebody_misspelt_says_nothing_against_the_card(db: Database, host: Host, code: str) -> None:
+    create_lease(db, ALICE, profile_name="card")
+    host.refusing = {one.uuid: code for one in current_work(db, host.name).wanted}
+    host.obey()
+    host.refusing = {}
+    host.obey()
+    with db.read() as connection:
+        assert connection.execute(select(deployables.c.failed_at).distinct()).scalars().all() == [None]
+
+
 def test_a_card_that_failed_a_while_ago_is_chosen_as_any_other(db: Database, host: Host) -> None:
-    lend(db, host)
-    with db.write() as connection:
-        connection.execute(update(deployables).values(failed_at=database_now(-3600)))
     assert lend(db, host) is LeaseState.FAILED
+    with db.write() as connection:
+        connection.execute(
+            update(deployables).where(deployables.c.failed_at.is_not(None)).values(failed_at=database_now(-3600))
+        )
+    assert lend(db, host) is LeaseState.FAILED
+
+
+def lent_by(db: Database, profile: str) -> str:
+    """The host that a new lease is of."""
+    create_lease(db, ALICE, profile_name=profile)
+    with db.read() as connection:
+        query = select(hosts.c.hostname).join(claims, claims.c.host_id == hosts.c.id)
+        return str(connection.execute(query).scalar_one())
+
+
+def bad_and_good(db: Database, bad: int) -> None:
+    """So many hosts with a card that just failed, first by name, and one with a card that did not."""
+    for number in range(bad):
+        name = f"a-{number}"
+        Host(db, name).report(whole(host=name, address=BAD, traits=("CUSTOM_LIKED",)))
+    with db.write() as connection:
+        connection.execute(update(deployables).values(failed_at=database_now()))
+    Host(db, "good").report(whole(host="good", address=GOOD))
+
+
+def test_three_preferred_cards_that_fail_hide_the_good_one_of_another_host(db: Database) -> None:
+    """They were met again among the cards that are liked less, and counted twice."""
+    bad_and_good(db, 3)
+    make_profile(db, "liked", [{"resources:PGPU": "1", "accel:prefer": "CUSTOM_LIKED"}])
+    assert lent_by(db, "liked") == "good"
+
+
+def test_a_bad_card_is_not_taken_since_the_good_ones_host_is_busy_for_a_moment() -> None:
+    with database("postgresql", Path()) as db:
+        bad_and_good(db, 1)
+        make_profile(db, "card", [{"resources:PGPU": "1"}])
+        locked, done = threading.Event(), threading.Event()
+
+        def be_busy() -> None:
+            with db.write() as connection:
+                number = connection.execute(select(hosts.c.id).where(hosts.c.hostname == "good")).scalar_one()
+                host_store.lock(connection, [number])
+                locked.set()
+                done.wait(10)
+
+        somebody = threading.Thread(target=be_busy)
+        somebody.start()
+        assert locked.wait(10)
+        # By then the lease waits for that host, or has taken the bad card.
+        threading.Timer(0.2, done.set).start()
+        assert lent_by(db, "card") == "good"
+        somebody.join()
 
 
 def test_instance_after_instance_is_not_bound_to_the_bad_card_of_a_pool(db: Database, host: Host) -> None:
