@@ -72,8 +72,8 @@ class Hands:
         self._pause = pause
         self.memory = memory
         self.entries = Entries(root)
-        #: The failure that was told last, by uuid of the unit.
-        self._said: dict[str, str] = {}
+        #: The failure that was told last and what it kept from coming about, by uuid of the unit.
+        self._said: dict[str, tuple[Outcome, str]] = {}
         #: From what was prepared for units that are yet to enter their guests, by uuid.
         self._ways_back: dict[str, Undo] = {}
         self._executors: Executors = {
@@ -116,28 +116,33 @@ class Hands:
             act = self._take_back if goal is Outcome.ABSENT else self._make_ready
             results += act(list(its), patient=patient)
         for one in results:
-            if one.outcome not in (Outcome.FAILED, Outcome.QUARANTINED) and self._said.pop(one.uuid, None) is not None:
-                _log.warning(
-                    "unit %s is %s after all", one.uuid, "ready" if one.outcome is Outcome.READY else "taken back"
-                )
+            if one.outcome not in (Outcome.FAILED, Outcome.QUARANTINED):
+                self._say_over(one)
         return results
 
     def keep(self, uuids: Collection[str]) -> None:
         """Forget what was begun for other units."""
         self.entries.keep(uuids)
         self._ways_back = {uuid: way for uuid, way in self._ways_back.items() if uuid in uuids}
-        self._said = {uuid: words for uuid, words in self._said.items() if uuid in uuids}
+        self._said = {uuid: said for uuid, said in self._said.items() if uuid in uuids}
 
     def _failed(self, task: Task, step: Step | None, error: CantleError) -> HandleResult:
-        self._say(task.handle.uuid, f"could not {step.sentence if step is not None else ''}: {error}")
+        self._say(task, f"could not {step.sentence if step is not None else ''}: {error}")
         outcome = Outcome.QUARANTINED if error.code in cleaning.NOT_CLEAN else Outcome.FAILED
         return HandleResult(task.handle.uuid, outcome, error.code, error.message)
 
-    def _say(self, uuid: str, failure: str) -> None:
+    def _say(self, task: Task, failure: str) -> None:
         """What fails is tried again each second, many units at a time: the same words once."""
-        if self._said.get(uuid) != failure:
+        uuid, said = task.handle.uuid, (task.goal, failure)
+        if self._said.get(uuid) != said:
             _log.warning("unit %s: %s", uuid, failure)
-            self._said[uuid] = failure
+            self._said[uuid] = said
+
+    def _say_over(self, result: HandleResult) -> None:
+        """Once, and only of what had failed: a unit that could not be made is taken back without more words."""
+        goal, _ = self._said.pop(result.uuid, (None, ""))
+        if goal is result.outcome:
+            _log.warning("unit %s is %s after all", result.uuid, "ready" if goal is Outcome.READY else "taken back")
 
     def _take_back(self, tasks: list[Task], *, patient: bool) -> list[HandleResult]:
         """Out of their guests, then from where they are. What has left its guest stays out, even if it cannot be taken back yet."""

@@ -208,9 +208,8 @@ class Upkeep(Alone):
         if self._conditions.set(conditions.FROZEN, None) or self.memory.frozen_at:
             _log.warning("%s goes on: it was confirmed that it follows generation %d", self._hostname, work.generation)
         if self._believes:
-            there = converge.there(
-                work, self._observe(work)
-            )  # told ready by a predecessor; what is not there yet is new
+            # What is there was told ready by a predecessor; what is not there yet is new.
+            there = converge.there(work, self._observe(work))
             self._handed.note(there, (), there)
             self._believes = False
         self._handed.forget(following.lent_anew(self.memory, work))

@@ -80,9 +80,8 @@ class Listening:
         """End the thread and close the connection."""
         self._stop.set()
         if self._thread is not None:
-            os.write(
-                self._wake_fd, b"x"
-            )  # it may have ended already, which is why the pipe's other end is not its own to close
+            # The thread may have ended already: the pipe's other end is not its own to close.
+            os.write(self._wake_fd, b"x")
             self._thread.join(10)
             if not self._thread.is_alive():  # else it hangs in a connect, and looks at the pipe before it ends
                 os.close(self._wake_fd)

@@ -245,6 +245,25 @@ def test_a_failure_that_is_tried_again_each_second_is_told_once_and_so_is_its_en
     assert len(caplog.records) == 4
 
 
+def test_a_slice_that_could_not_be_made_is_taken_back_without_a_word_of_after_all(
+    t4: simulate.SimulatedRoot, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = slice_(FIRST, "nvidia-999")
+    do(t4, hands, wrong)
+    do(t4, hands, back=(wrong,))
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "does not offer nvidia-999" in line
+
+
+def test_another_failure_of_the_same_unit_is_told_too(
+    t4: simulate.SimulatedRoot, hands: Hands, caplog: pytest.LogCaptureFixture
+) -> None:
+    for type_id in ("nvidia-999", "nvidia-998", "nvidia-998"):
+        do(t4, hands, slice_(FIRST, type_id))
+    first, second = [record.getMessage() for record in caplog.records]
+    assert ("nvidia-999" in first, "nvidia-998" in second) == (True, True)
+
+
 def test_the_end_of_a_card_that_somebody_kept_is_told_in_plain_words(
     t4: simulate.SimulatedRoot, hands: Hands, caplog: pytest.LogCaptureFixture
 ) -> None:
