@@ -237,10 +237,10 @@ def connect() -> Client:
         found = cloud.find(options.get("os_cloud"), url)
         trusted = ca_file or found.ca_file
         client = Client(found.url, verbose=verbose, proof=found.proof, ca_file=trusted, verify=found.verify)
-        if trusted is None and not found.verify and found.url.startswith("https://"):
+        if trusted is None and not found.verify:
             click.echo(
-                f"warning: by this cloud's 'verify: false' nobody vouches for the server at {found.url}; whoever stands between could read "
-                "the token. Name its authority with 'cacert:' there, or with --ca-file.",
+                "warning: by 'verify: false' (or 'insecure') of this cloud nobody vouches for its servers; whoever stands between could "
+                "read the password and the token. Take that away and name their authority with 'cacert:'; for Cantle, --ca-file will do.",
                 err=True,
             )
     else:

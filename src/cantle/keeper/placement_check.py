@@ -34,8 +34,9 @@ class Disagreement:
         """What that means, and what to do."""
         if self.allocated > self.requested:
             return (
-                "allocated in Placement without a request of ours: a boot under way, or left behind. If the instance is gone: "
-                f"openstack resource provider allocation delete {self.consumer}"
+                "allocated in Placement without a request of ours: a boot under way, or left behind. If the instance is gone (openstack "
+                f"server show {self.consumer}): openstack resource provider allocation delete {self.consumer}, which takes away all that "
+                "it has there, CPU and memory too; nova-manage placement audit names such leftovers"
             )
         return (
             "a request of ours without an allocation in Placement: another instance may be sent here in vain. If the instance is gone: "

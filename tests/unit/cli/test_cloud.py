@@ -143,10 +143,19 @@ def test_so_does_the_environment(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) 
     [
         ("", [], ExitCode.UNAVAILABLE, False),
         ("    verify: false\n", [], ExitCode.OK, True),
+        ("    insecure: true\n", [], ExitCode.OK, True),
+        ("    verify: false\n    cacert: ca.pem\n", [], ExitCode.OK, True),
         ("    verify: false\n", ["--ca-file", "other.pem"], ExitCode.UNAVAILABLE, False),
         ("    verify: false\n    cacert: ca.pem\n", ["--ca-file", "ca.pem"], ExitCode.OK, False),
     ],
-    ids=["nothing said", "verify: false", "another authority named", "the authority named"],
+    ids=[
+        "nothing said",
+        "verify: false",
+        "insecure",
+        "verify: false beside an authority",
+        "another authority named",
+        "the authority named",
+    ],
 )
 def test_a_cloud_whose_entry_says_that_nobody_need_vouch_for_it_is_used_with_a_warning(
     cloud: Cloud,
@@ -164,7 +173,9 @@ def test_a_cloud_whose_entry_says_that_nobody_need_vouch_for_it_is_used_with_a_w
         file = Path("clouds.yaml")
         file.write_text(file.read_text() + entry)
         assert run(["--os-cloud", "lab", *options, "host", "list"]) == exit_code
-    assert ("by this cloud's 'verify: false' nobody vouches" in capsys.readouterr().err) == warned
+    assert (
+        "warning: by 'verify: false' (or 'insecure') of this cloud nobody vouches" in capsys.readouterr().err
+    ) == warned
 
 
 def test_an_address_that_is_named_counts_before_the_catalogs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
