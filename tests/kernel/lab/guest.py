@@ -6,18 +6,18 @@ import contextlib
 import fcntl
 import shlex
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import IO, Any
 
 from tests.kernel.lab import qemu
 from tests.kernel.lab.boots import Boot
-from tests.kernel.lab.lines import Lines, Silence
-from tests.kernel.lab.monitor import Monitor, MonitorError
+from tests.kernel.lab.emulator import Emulator
+from tests.kernel.lab.lines import Silence
+from tests.kernel.lab.monitor import MonitorError
 
 #: Seconds in which the guest must come up, which takes it 6 on a machine with nothing else to do.
 TO_COME_UP = 120.0
@@ -127,28 +127,11 @@ class Guest:
         if boot.nested:
             (self._results / "nested").write_text(f"{lab.nested}\n")
         (self._results / "tests").write_text("".join(f"{test}\n" for test in tests))
-        ours, theirs = socket.socketpair()
-        our_monitor, their_monitor = socket.socketpair()
-        argv = _command(lab, boot, self._results, theirs.fileno(), their_monitor.fileno())
-        (self._results / "command").write_text(shlex.join(argv) + "\n")
-        with theirs, their_monitor, (self._results / "qemu.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                argv,
-                pass_fds=(theirs.fileno(), their_monitor.fileno()),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._sockets = (ours, our_monitor)
-        self._lines = Lines(ours.fileno())
-        self._monitor: Monitor | None = None
+        self._emulator = Emulator(self._results, partial(_command, lab, boot, self._results))
 
     def kill(self) -> None:
         """Ends QEMU; a second call does nothing."""
-        self._process.kill()
-        self._process.wait()
-        for end in self._sockets:
-            end.close()
+        self._emulator.kill()
 
     def messages(self) -> Iterator[dict[str, Any]]:
         """What the guest's pytest says (tests/kernel/lab/inside.py), as it comes; serves its requests to the monitor in between.
@@ -158,9 +141,9 @@ class Guest:
         patience = TO_COME_UP
         while True:
             try:
-                message = self._lines.receive(patience)
+                message = self._emulator.lines.receive(patience)
                 if "ask" in message:
-                    self._lines.send(self._answer(message))
+                    self._emulator.lines.send(self._answer(message))
                     continue
             except (Silence, EOFError, OSError) as failure:
                 raise GuestFailed(self._post_mortem(str(failure))) from None
@@ -174,16 +157,14 @@ class Guest:
 
     def _answer(self, message: dict[str, Any]) -> dict[str, Any]:
         try:
-            if self._monitor is None:
-                self._monitor = Monitor(Lines(self._sockets[1].fileno()))
-            return {"answer": self._monitor.execute(message["ask"], message["arguments"], message["until"])}
+            return {"answer": self._emulator.monitor.execute(message["ask"], message["arguments"], message["until"])}
         except (MonitorError, Silence) as error:
             return {"refused": str(error)}
 
     def _wait_off(self) -> None:
         """Lets the guest write its logs and unmount /keep."""
         try:
-            self._process.wait(TO_COME_UP)
+            self._emulator.process.wait(TO_COME_UP)
         except subprocess.TimeoutExpired:
             raise GuestFailed(
                 self._post_mortem("the tests have ended, but the guest does not switch itself off")
@@ -191,13 +172,13 @@ class Guest:
 
     def _post_mortem(self, what: str) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_LAST_WORDS)
+            self._emulator.process.wait(_LAST_WORDS)
         tails = []
         for name in ("qemu.log", "console.log", "pytest.log"):
             path = self._results / name
             lines = path.read_text(errors="replace").splitlines() if path.exists() else []
             tails += [f"--- end of {path}", *lines[-_CONSOLE_TAIL:]]
-        return "\n".join([f"the guest failed: {what}; QEMU's exit status: {self._process.poll()}", *tails])
+        return "\n".join([f"the guest failed: {what}; QEMU's exit status: {self._emulator.process.poll()}", *tails])
 
 
 def _command(lab: Lab, boot: Boot, results: Path, channel: int, monitor: int) -> list[str]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import socket
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.kernel.lab import qemu
+from tests.kernel.lab.emulator import Emulator
 from tests.kernel.lab.guest import Lab
-from tests.kernel.lab.lines import Lines, Silence
-from tests.kernel.lab.monitor import Monitor
+from tests.kernel.lab.lines import Silence
 
 #: Seconds in which it must come up, which takes it 20 on a machine with nothing else to do.
 TO_COME_UP = 240.0
@@ -37,33 +35,21 @@ class Computer:
     def __init__(self, lab: Lab, disk: Path) -> None:
         self._results = lab.results / "systemd"
         self._results.mkdir()
-        ours, theirs = socket.socketpair()
-        our_monitor, their_monitor = socket.socketpair()
         arguments = ("intel_iommu=on", "iommu=pt", "root=/dev/vda", "panic=0")
-        argv = [
-            *qemu.command(
-                lab.folder, "disk.img", arguments, _MIB, self._results, theirs.fileno(), their_monitor.fileno()
-            ),
-            *qemu.share("modules", lab.modules, readonly=True),
-            *qemu.disk("root", disk),
-        ]
-        (self._results / "command").write_text(shlex.join(argv) + "\n")
-        with theirs, their_monitor, (self._results / "qemu.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                argv,
-                pass_fds=(theirs.fileno(), their_monitor.fileno()),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-            )
-        self._sockets = (ours, our_monitor)
-        self._lines = Lines(ours.fileno())
-        self._monitor: Monitor | None = None
+
+        def command(channel: int, monitor: int) -> list[str]:
+            return [
+                *qemu.command(lab.folder, "disk.img", arguments, _MIB, self._results, channel, monitor),
+                *qemu.share("modules", lab.modules, readonly=True),
+                *qemu.disk("root", disk),
+            ]
+
+        self._emulator = Emulator(self._results, command)
 
     def come_up(self) -> None:
         """Waits until it takes commands and systemd has started what is enabled."""
         try:
-            message = self._lines.receive(TO_COME_UP)
+            message = self._emulator.lines.receive(TO_COME_UP)
         except (Silence, EOFError) as failure:
             console = (self._results / "console.log").read_text(errors="replace").splitlines()[-60:]
             raise AssertionError("\n".join([f"the machine did not come up: {failure}", *console])) from None
@@ -85,8 +71,8 @@ class Computer:
         return answer["status"], answer["body"]
 
     def _ask(self, order: dict[str, Any], seconds: float) -> dict[str, Any]:
-        self._lines.send(order)
-        answer = self._lines.receive(seconds)
+        self._emulator.lines.send(order)
+        answer = self._emulator.lines.receive(seconds)
         assert "failed" not in answer, f"{order}: {answer['failed']}"
         return answer
 
@@ -122,9 +108,7 @@ class Computer:
 
     def pull_the_plug(self) -> None:
         """A loss of power: nothing is written any more; then power is back."""
-        if self._monitor is None:
-            self._monitor = Monitor(Lines(self._sockets[1].fileno()))
-        self._monitor.execute("system_reset")
+        self._emulator.monitor.execute("system_reset")
         self.come_up()
 
     def save_journal(self) -> None:
@@ -133,7 +117,4 @@ class Computer:
 
     def kill(self) -> None:
         """Ends QEMU; a second call does nothing."""
-        self._process.kill()
-        self._process.wait()
-        for end in self._sockets:
-            end.close()
+        self._emulator.kill()

@@ -128,3 +128,12 @@ def ready(process: subprocess.Popen[str]) -> str:
     words = line.split()
     assert words[:4] == ["cantle", "is", "serving", "on"], line
     return words[4]
+
+
+def refused(place: Path, *more: str) -> Done:
+    """How a start ends that is not to succeed."""
+    command = serve_command(place, *more)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE, env=clean({}))
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return Done(done.returncode, done.stdout, done.stderr)

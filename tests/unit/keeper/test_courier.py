@@ -188,7 +188,7 @@ def test_a_database_that_is_away_is_waited_for(
 ) -> None:
     cloud.bound()
     monkeypatch.setattr(courier_module, "AWAY_S", 0.01)
-    real, failures = store.waiting, iter([Unavailable("database-away", "The database is away.")])
+    real, failures = store.waiting, iter([Unavailable("database-away", "The database is away.")] * 3)
 
     def waiting(*args: object) -> object:
         for error in failures:
@@ -204,7 +204,11 @@ def test_a_database_that_is_away_is_waited_for(
     stop.set()
     running.join(20)
     assert not running.is_alive()
-    assert "database-away" in caplog.text
+    told_of = [record.getMessage() for record in caplog.records if record.name == "cantle.keeper.courier"]
+    assert told_of == [
+        "events to nova: database-away: The database is away.",
+        "events to nova: the database answers again",
+    ]
 
 
 @given(st.integers(1, 10_000))

@@ -22,7 +22,7 @@ from cantle.engine.bind import Bind, bind
 from cantle.engine.work import current_work
 from cantle.errors import Unavailable
 from cantle.model.event import Channel
-from cantle.store import listening, outbox
+from cantle.store import listening, outbox, polling
 from cantle.store.database import Database, wake
 from cantle.store.generations import Generations
 from cantle.store.listening import _LONGEST, _packed
@@ -114,7 +114,7 @@ def test_when_the_connection_is_cut_everybody_is_looked_for_or_looks_himself_unt
         with there.write() as connection:
             wake(connection, "lease/l1")
         assert waiter.wait(COVERED_S)
-    assert "not heard for now" in caplog.text
+    assert [caplog.text.count(words) for words in ("not heard for now", "heard again")] == [1, 1]
 
 
 def test_a_database_in_which_nobody_waits_needs_no_listener_and_a_closed_one_has_none() -> None:
@@ -305,22 +305,45 @@ def test_it_polls_in_a_thread_and_says_so_until_it_is_stopped(sqlite: Database) 
 
 
 def test_a_database_that_is_away_is_told_once_by_those_who_listen(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     """There were four lines a second, in each process."""
     looks: list[None] = []
 
     def look() -> AbstractContextManager[Connection]:
         looks.append(None)
-        raise Unavailable("database-away", "The database is away.")
+        if len(looks) <= 20:
+            raise Unavailable("database-away", "The database is away.")
+        return sqlite.read()
 
     monkeypatch.setattr(listening, "_DEAF_LOOK_S", 0.001)
     monkeypatch.setattr(listening, "_PAUSE_S", 0.004)
     ears = listening.Listening({"host": str(tmp_path)}, look)
     ears.start(Wakeups(1.0))
-    until(lambda: len(looks) > 20)
+    until(lambda: len(looks) > 22)
     ears.stop()
-    assert [caplog.text.count(words) for words in ("not heard for now", "not seen for now")] == [1, 1]
+    said = ("not heard for now", "not seen for now", "seen again")
+    assert [caplog.text.count(words) for words in said] == [1, 1, 1]
+
+
+def test_a_database_that_is_away_is_told_once_by_those_who_poll(
+    sqlite: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    looks: list[None] = []
+
+    def look() -> AbstractContextManager[Connection]:
+        looks.append(None)
+        if len(looks) <= 3:
+            raise Unavailable("database-away", "The database is away.")
+        return sqlite.read()
+
+    monkeypatch.setattr(polling, "AWAY_S", 0.001)
+    wakeups = Wakeups(0.25, lambda: ears.start(wakeups))
+    ears = Polling(look)
+    with wakeups.waiter("host/compute-1", has=1):
+        until(lambda: wakeups.watched == ("host/",))
+    ears.stop()
+    assert [caplog.text.count(words) for words in ("not seen for now", "seen again")] == [1, 1]
 
 
 def test_a_server_that_ends_just_as_its_ears_have_ended_ends_without_a_broken_pipe(
