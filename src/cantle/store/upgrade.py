@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 from cantle.errors import BadConfig, CantleError, Unavailable
 from cantle.store.database import Database
@@ -17,22 +20,41 @@ def upgrade_in_child(url: str) -> None:
     """
     if _is_current(url):
         return
-    child = subprocess.run(
-        [sys.executable, "-P", "-m", "cantle.store.migrate", "-"],  # -P: nothing is imported from where we were started
-        input=url + "\n",
-        capture_output=True,
-        text=True,
-        check=False,
-        process_group=0,  # Ctrl-C is for the server, which lets the child finish
-    )
+    with _later(signal.SIGINT, signal.SIGTERM):
+        child = subprocess.Popen(
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "cantle.store.migrate",
+                "-",
+            ],  # -P: nothing is imported from where we were started
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    with child:
+        _, said = child.communicate(url + "\n")
     if child.returncode == 0:
         return
-    last = child.stderr.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
+    last = said.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
     code, colon, message = last[0].partition(": ")
     if child.returncode == 1 and colon and code.startswith(("database-", "bad-database-")):
         kind: type[CantleError] = BadConfig if code in ("bad-database-url", "database-refused") else Unavailable
         raise kind(code, message)
     raise Unavailable("migration-failed", f"The migrations of the database did not finish: {last[0]}")
+
+
+@contextlib.contextmanager
+def _later(*numbers: signal.Signals) -> Iterator[None]:
+    """Hold these signals back from this thread for now, and from a child made meanwhile for good: Ctrl-C at a terminal and systemd's stop
+    reach all processes, but are for the server, which lets the child finish. A process group of its own would come a moment too late."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _is_current(url: str) -> bool:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
+import signal
 import sqlite3
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -114,6 +118,23 @@ def test_a_child_migrates_an_empty_database_of_a_server() -> None:
     url = Postgres.shared().new_database()
     upgrade_in_child(url)
     Database.open(url).close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_all_processes_does_not_break_the_migration_off(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C within the child's first moment ended "cantle serve" with 69 and "exit status -2"; systemd's stop did at any moment."""
+    file = tmp_path / "cantle.db"
+    with contextlib.closing(sqlite3.connect(file)) as other, ThreadPoolExecutor(1) as pool:
+        other.execute("PRAGMA journal_mode = wal")
+        other.execute("BEGIN IMMEDIATE")  # the child waits for it
+        parent = pool.submit(threading.get_native_id).result()
+        upgrading = pool.submit(upgrade_in_child, f"sqlite:///{file}")
+        while not (children := Path(f"/proc/self/task/{parent}/children").read_text().split()):
+            assert not upgrading.done()
+        os.kill(int(children[0]), number)
+        other.rollback()
+        upgrading.result()
+    Database.open(f"sqlite:///{file}").close()
 
 
 def test_the_child_reports_its_failure_with_its_code(tmp_path: Path) -> None:
