@@ -111,6 +111,8 @@ class Agent:
         self._guests_changed = threading.Event()
         #: An event was taken down, and the look at the guests that it asks for has not been done to its end.
         self._owes_look = False
+        #: The last look at the guests found out about all of them.
+        self._seen = True
         self._ended = threading.Event()
         self._domain_events = DomainEvents(root, lambda: any(map(for_domain, self._upkeep.wanted)), self._ended)
         self._starting = Starting(root, self._upkeep, self.look_again, self._ended)
@@ -237,7 +239,7 @@ class Agent:
         if work is not None and work.generation != self._telling.generation:
             self._take_up(work)  # a look that is owed comes with the next round
         elif self._telling.is_late or self._owes_look or self._clock() >= due:
-            self._upkeep.look_at_guests()
+            self._seen = self._upkeep.look_at_guests()
             self._converge()
             self._owes_look = False
 
@@ -283,17 +285,18 @@ class Agent:
             return
         self._telling.generation = work.generation
         if known is None:
-            self._upkeep.look_at_guests()
+            self._seen = self._upkeep.look_at_guests()
         if known is None or work.intents != known.intents:
             self._look_soon(0.0)
         self._converge()
 
     def _converge(self) -> None:
-        """Do what there is to do, and tell what is new. A failed unit is tried again: its guest may end, its card come back."""
+        """Do what there is to do, and tell what is new. A failed unit is tried again, since its guest may end or its card come back; so is
+        a look at guests that could not be looked at."""
         done = self._upkeep.settle()
         if done.worked:
             self._look_soon()
-        if done.failed:
+        if done.failed or not self._seen:
             self._retry_at = self._clock() + self._retry.next()
         else:
             self._retry_at = None

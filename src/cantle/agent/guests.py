@@ -3,6 +3,7 @@ until it is released, expires or is ended by a person; this only says so."""
 
 from __future__ import annotations
 
+import logging
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ GONE = "guest-gone"
 STOPPED = "guest-stopped"
 NOT_IN_GUEST = "unit-not-in-guest"
 
+_log = logging.getLogger(__name__)
+
 #: Code and message.
 Remark = tuple[str, str]
 
@@ -36,6 +39,17 @@ class Seen:
 
     guests: dict[str, str]
     remarks: dict[str, Remark]
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """What a look at the containers gave.
+
+    :param unknown: of some it could not be found out whether they run.
+    """
+
+    remarks: dict[str, Remark]
+    unknown: bool
 
 
 def look(units: Iterable[WantedHandle], domains: Iterable[Domain], before: Mapping[str, str]) -> Seen:
@@ -60,23 +74,35 @@ def look(units: Iterable[WantedHandle], domains: Iterable[Domain], before: Mappi
     return Seen(guests, remarks)
 
 
-def stopped(root: Root, units: Iterable[WantedHandle]) -> dict[str, Remark]:
-    """What there is to say of units whose container does not run. Of one that is starting, or is not there, nothing is said."""
+def stopped(root: Root, units: Iterable[WantedHandle], before: Mapping[str, Remark]) -> Stopped:
+    """What there is to say of units whose container does not run. Of one that is starting, or is not there, nothing is said. A monitor
+    that does not answer in time is no container that runs: what was said last stands then.
+
+    :param before: what was said last.
+    """
     remarks: dict[str, Remark] = {}
-    runs: dict[str, bool] = {}
+    runs: dict[str, bool | None] = {}
     for unit in units:
         if unit.guest is None or unit.guest.kind != GuestKind.LXC or not root.is_machine:
             continue
         name = unit.guest.name
         if name not in runs:
-            try:
-                runs[name] = not lxc.is_there(root, name) or container.init_pid(root, name) is not None
-            except CantleError:
-                runs[name] = True
-        if not runs[name]:
+            runs[name] = _runs(root, name)
+        if runs[name] is False:
             said = f"lxc:{name} does not run; it has this unit again when it starts, and the lease stands until it is released"
             remarks[unit.uuid] = (STOPPED, said)
-    return remarks
+        elif runs[name] is None and before.get(unit.uuid, ("", ""))[0] == STOPPED:
+            remarks[unit.uuid] = before[unit.uuid]
+    return Stopped(remarks, unknown=None in runs.values())
+
+
+def _runs(root: Root, name: str) -> bool | None:
+    """Whether a container runs, or is not there; None where that cannot be found out."""
+    try:
+        return not lxc.is_there(root, name) or container.init_pid(root, name) is not None
+    except CantleError as error:
+        _log.warning("whether lxc:%s runs cannot be found out: %s", name, error)
+        return None
 
 
 def _remark(unit: WantedHandle, name: str, last: str, known: Sequence[Domain]) -> Remark | None:

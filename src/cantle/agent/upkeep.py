@@ -323,18 +323,21 @@ class Upkeep(Alone):
         return list(zip((task.handle for task in tasks), done, strict=True))
 
     @alone
-    def look_at_guests(self) -> None:
-        """Whether lent units are still where they were lent to. Where that cannot be found out, what was found last stands."""
+    def look_at_guests(self) -> bool:
+        """Whether lent units are still where they were lent to. Where that cannot be found out, what was found last stands; False then:
+        the look is to be repeated."""
         if self.work is None:
-            return
+            return True
         units = [handle for handle in self.work.wanted if handle.uuid in self._handed.uuids]
         try:
             seen = guests.look(units, domains(self._root), self.memory.guests)
         except CantleError as error:
             _log.warning("%s: who has what is lent cannot be found out: %s", self._hostname, error)
-            return
-        self._remarks = {**guests.stopped(self._root, units), **seen.remarks}
+            return False
+        stopped = guests.stopped(self._root, units, self._remarks)
+        self._remarks = {**stopped.remarks, **seen.remarks}
         self._memory.keep(msgspec.structs.replace(self.memory, guests=seen.guests))
+        return not stopped.unknown
 
     def server_was_away(self, message: str, seconds: float) -> None:
         """Say so for a while."""

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.agent.life import FIRST, READY, SECOND, Life, card, slice_
 from tests.unit.attach.test_domains import VM, put, status, xml
 
 from cantle import simulate
+from cantle.agent import guests
 from cantle.attach.libvirt import hostdev_xml
+from cantle.errors import HostError
 from cantle.kernel import mdev
+from cantle.kernel.root import Root
+from cantle.kernel.tools import Ran
+from cantle.wire.work import Guest
 
 RUNNING, DEFINED = "run/libvirt/qemu/vm1.xml", "etc/libvirt/qemu/vm1.xml"
 SLICE = hostdev_xml("MDEV", {}, FIRST)
@@ -115,3 +122,53 @@ def test_a_unit_that_was_given_back_and_is_lent_again_is_a_new_story(life: Life)
     life.upkeep.look_at_guests()
     life.follow(3, slice_(FIRST), card())
     assert said(life) == {FIRST: None, SECOND: None}
+
+
+class Containers(Root):
+    """A host whose container c1 has a lease. ``pid``: of its init, "-1" for none; ``mute``: its monitor does not answer in time."""
+
+    pid = "-1"
+    mute = False
+
+    @property
+    def is_machine(self) -> bool:
+        return True
+
+    def run(self, argv: Sequence[str], seconds: float) -> Ran:
+        """``lxc-info``."""
+        if self.mute:
+            raise HostError("tool-not-run", f"{argv[0]} did not end within {seconds:g} s")
+        return Ran(0, self.pid)
+
+
+@pytest.fixture
+def containers(tmp_path: Path) -> Containers:
+    """c1, which does not run."""
+    root = Containers(tmp_path)
+    root.replace("var/lib/lxc/c1/config", b"")
+    return root
+
+
+LENT = [msgspec.structs.replace(slice_(FIRST), guest=Guest("lxc", "c1", SECOND))]
+
+
+def test_a_container_that_does_not_run_is_not_taken_for_running_because_its_monitor_is_slow(
+    containers: Containers,
+) -> None:
+    """Under load lxc-info did not answer in time, and guest-stopped went away, or was not said for a minute."""
+    before = guests.stopped(containers, LENT, {})
+    assert (before.remarks[FIRST][0], before.unknown) == ("guest-stopped", False)
+    containers.mute = True
+    assert guests.stopped(containers, LENT, before.remarks) == guests.Stopped(before.remarks, unknown=True)
+    assert guests.stopped(containers, LENT, {}) == guests.Stopped({}, unknown=True)
+    containers.mute, containers.pid = False, "4711"
+    assert guests.stopped(containers, LENT, before.remarks) == guests.Stopped({}, unknown=False)
+
+
+def test_guests_that_could_not_be_looked_at_are_to_be_looked_at_again(life: Life) -> None:
+    assert life.upkeep.look_at_guests()
+    place = Path(life.root.path, RUNNING)
+    place.unlink()
+    place.mkdir()
+    assert not life.upkeep.look_at_guests()
+    assert {one.code for one in life.settle().values()} == {None}

@@ -13,6 +13,7 @@ from tests.unit.agent.service import TOKEN, Service, running, until
 
 from cantle import simulate
 from cantle.agent.agent import Agent
+from cantle.agent.backoff import Backoff
 from cantle.agent.upkeep import Upkeep
 from cantle.api.app import agents_app
 from cantle.api.settings import Settings
@@ -26,9 +27,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     found: list[None] = []
     look = Upkeep.look_at_guests
 
-    def counted(upkeep: Upkeep) -> None:
+    def counted(upkeep: Upkeep) -> bool:
         found.append(None)
-        look(upkeep)
+        return look(upkeep)
 
     monkeypatch.setattr(Upkeep, "look_at_guests", counted)
     return found
@@ -138,3 +139,27 @@ def test_a_container_that_ends_while_the_server_takes_no_report_is_looked_at(
         run.agent.look_again()
         until(lambda: len(looks) > before, 5.0)
         assert server.refuses == 0
+
+
+def test_guests_that_could_not_be_looked_at_are_looked_at_again_soon_also_when_new_work_comes_between(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, looks: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Agent, "_watch", lambda _agent: None)
+    server = _Recorded(service)
+    place = Path(t4.path, "run/libvirt/qemu/vm1.xml")
+    with running(service, t4, tmp_path / "agent", rescan=3600.0) as run:
+        monkeypatch.setattr(run.agent, "_retry", Backoff(0.1, 0.1))
+        assert service.borrow("slice").state is LeaseState.ACTIVE
+        until(lambda: server.is_quiet)
+        place.mkdir(parents=True)  # no file that could be read
+        before = len(looks)
+        run.agent.settle_again()
+        until(lambda: len(looks) > before + 1)
+        generation = run.agent._telling.generation
+        with service.db.write() as connection:
+            assert lock_named(connection, "node1")
+        until(lambda: run.agent._telling.generation != generation)
+        between = len(looks)
+        until(lambda: len(looks) > between)
+        place.rmdir()
+        until(lambda: run.agent._retry_at is None)
