@@ -33,6 +33,8 @@ T = TypeVar("T")
 _TRIES = 20
 _WAKE = "cantle.wake"
 _OUTLETS = "cantle.outlets"
+#: What `Database.statements` leaves out.
+_NOT_COUNTED = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA", "SELECT PG_NOTIFY")
 
 #: Without a hint, how long one who waits sleeps at most, unless something watches for him (`cantle.store.ears`). On SQLite all writers
 #: are in this process and hints are not lost, save in accidents; elsewhere other processes write.
@@ -56,6 +58,8 @@ class Database:
         self._writer = engines.writer(url)
         self._ears = self._hearing(url)
         self.wakeups = Wakeups(_LOOK_AGAIN_S[self.dialect], lambda: self._ears.start(self.wakeups))
+        self._counts = False
+        self._counted: dict[int, list[str] | None] = {}
         self._one_writer = threading.Lock() if self.dialect == "sqlite" else contextlib.nullcontext()
 
     @classmethod
@@ -136,25 +140,24 @@ class Database:
 
     @contextmanager
     def statements(self) -> Iterator[list[str]]:
-        """The SQL sent while the block runs, for tests that count it. BEGIN, PRAGMA and the like are not in it, nor is the wake-up that
-        goes out with a COMMIT."""
+        """The SQL that this thread sends while the block runs, for tests that count it. BEGIN, PRAGMA and the like are not in it, nor is
+        the wake-up that goes out with a COMMIT."""
+        if not self._counts:
+            # Once and for good: another thread may be calling what listens at any moment.
+            self._counts = True
+            for engine in (self._reader, self._writer):
+                event.listen(engine, "before_cursor_execute", self._note)
         sent: list[str] = []
-
-        def note(_connection: object, _cursor: object, statement: str, *_rest: Any) -> None:
-            if (
-                not statement.lstrip()
-                .upper()
-                .startswith(("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA", "SELECT PG_NOTIFY"))
-            ):
-                sent.append(statement)
-
-        for engine in (self._reader, self._writer):
-            event.listen(engine, "before_cursor_execute", note)
+        before, self._counted[threading.get_ident()] = self._counted.get(threading.get_ident()), sent
         try:
             yield sent
         finally:
-            for engine in (self._reader, self._writer):
-                event.remove(engine, "before_cursor_execute", note)
+            self._counted[threading.get_ident()] = before
+
+    def _note(self, _connection: object, _cursor: object, statement: str, *_rest: Any) -> None:
+        sent = self._counted.get(threading.get_ident())
+        if sent is not None and not statement.lstrip().upper().startswith(_NOT_COUNTED):
+            sent.append(statement)
 
     def close(self) -> None:
         """Wake everybody who waits and give all connections back."""

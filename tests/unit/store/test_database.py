@@ -170,3 +170,19 @@ def test_closing_lets_those_who_wait_go(tmp_path: Path) -> None:
         db.close()
         assert waiter.wait(60)
         assert db.wakeups.stopped
+
+
+def test_a_look_of_another_thread_is_not_counted_among_the_statements_of_a_test(db: Database) -> None:
+    """Whoever listens for all who wait looks at the hosts every few seconds: a count was one too high then."""
+
+    def look() -> None:
+        with db.look() as connection:
+            connection.execute(select(hosts.c.generation)).all()
+
+    other = threading.Thread(target=look)
+    with db.statements() as sent:
+        look()
+        other.start()
+        other.join()
+    look()
+    assert len(sent) == 1
