@@ -67,7 +67,8 @@ def translated(error: DBAPIError, where: str) -> CantleError:
     if refused or number in _MYSQL_REFUSED:
         return Unavailable(
             "database-refused",
-            f"The database {where} refuses us: wrong user, password or database name. Check the URL.",
+            f"The database {where} does not let us in: its user, password or name is wrong, or it is being restored just now. If it stays "
+            "so, check the URL.",
         )
     lost = state in _PG_STATEMENT_LOST
     if (state.startswith("42") and not lost) or number in (1146, 1054):

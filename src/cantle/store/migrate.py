@@ -5,6 +5,7 @@ Importing Alembic costs more memory than the whole API server, so a long-running
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -119,7 +120,7 @@ def main(arguments: list[str]) -> int:
         upgrade(url)
     except CantleError as error:
         sys.stderr.write(f"{error.code}: {error.message}\n")
-        return 1
+        return os.EX_CONFIG if isinstance(error, BadConfig) else 1
     return 0
 
 

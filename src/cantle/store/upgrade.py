@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -15,20 +16,15 @@ from cantle.store.database import Database
 def upgrade_in_child(url: str) -> None:
     """Bring the database's schema to what this version needs. Where it is that already, as at most starts, no child is made.
 
-    :raises BadConfig: ``bad-database-url``, ``database-refused``.
+    :raises BadConfig: ``bad-database-url``, ``database-driver-missing``, ``database-foreign``, ``database-refused``.
     :raises Unavailable: ``database-…`` as the child said, or ``migration-failed`` with the end of what it wrote.
     """
     if _is_current(url):
         return
     with _later(signal.SIGINT, signal.SIGTERM):
         child = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "cantle.store.migrate",
-                "-",
-            ],  # -P: nothing is imported from where we were started
+            # -P: nothing is imported from where we were started.
+            [sys.executable, "-P", "-m", "cantle.store.migrate", "-"],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -40,8 +36,10 @@ def upgrade_in_child(url: str) -> None:
         return
     last = said.strip().splitlines()[-1:] or [f"exit status {child.returncode}"]
     code, colon, message = last[0].partition(": ")
-    if child.returncode == 1 and colon and code.startswith(("database-", "bad-database-")):
-        kind: type[CantleError] = BadConfig if code in ("bad-database-url", "database-refused") else Unavailable
+    if child.returncode in (1, os.EX_CONFIG) and colon and code.startswith(("database-", "bad-database-")):
+        # That a database refuses us is our mistake at a start only, as in `Database.open`.
+        is_mistake = child.returncode == os.EX_CONFIG or code == "database-refused"
+        kind: type[CantleError] = BadConfig if is_mistake else Unavailable
         raise kind(code, message)
     raise Unavailable("migration-failed", f"The migrations of the database did not finish: {last[0]}")
 

@@ -147,6 +147,16 @@ def test_the_child_reports_its_failure_with_its_code(tmp_path: Path) -> None:
     assert refused.value.code == "bad-database-url"
 
 
+def test_another_programs_database_ends_a_server_as_wrong_configuration_that_is_not_tried_again(tmp_path: Path) -> None:
+    """It ended with 69, and systemd started it again and again."""
+    file = tmp_path / "places.sqlite"
+    with contextlib.closing(sqlite3.connect(file)) as theirs:
+        theirs.execute("CREATE TABLE moz_places (id INTEGER)")
+    with pytest.raises(BadConfig, match="another program's") as caught:
+        upgrade_in_child(f"sqlite:///{file}")
+    assert caught.value.code == "database-foreign"
+
+
 def test_the_command_says_how_it_is_used() -> None:
     done = subprocess.run([sys.executable, "-m", "cantle.store.migrate"], capture_output=True, text=True, check=False)
     assert done.returncode == 2
