@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from cantle.engine import audit, idempotency
 from cantle.engine.clock import now
 from cantle.errors import BadRequest, Conflict, NotFound
-from cantle.model import uuids
+from cantle.model import request, uuids
 from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.page import Page
@@ -31,20 +31,23 @@ def create_profile(
     uuid: object = None,
     once: idempotency.Once[DeviceProfile] | None = None,
 ) -> DeviceProfile:
-    """Make a profile. Values may be as they came over the wire: all of them are checked here.
+    """Make a profile. Values may be as they came over the wire: all of them are checked here, also those of ``accel:`` keys that are ours:
+    they count at a lease, when whoever made the profile is not there.
 
     :param once: see `cantle.engine.idempotency.run`, with what that raises.
-    :raises BadRequest: ``bad-profile-name``, ``bad-profile-groups``, ``bad-profile-description``, ``bad-uuid``.
+    :raises BadRequest: ``bad-profile-name``, ``bad-profile-groups``, ``bad-extra-spec``, ``bad-profile-description``, ``bad-uuid``.
     :raises Conflict: ``profile-name-taken``, ``profile-uuid-taken``.
     """
+    checked = check_groups(groups)
+    request.of_profile(checked)
     values = {
         "uuid": uuids.new() if uuid is None else uuids.checked(uuid, "uuid"),
         "name": check_name(name),
-        "groups": check_groups(groups),
+        "groups": checked,
         "description": check_description(description),
         "created_at": now(),
     }
-    classes = sorted({unit.resource_class for unit in units(check_groups(groups))})
+    classes = sorted({unit.resource_class for unit in units(checked)})
     with_name, with_uuid = str(values["name"]), str(values["uuid"])
 
     def work(connection: Connection) -> DeviceProfile:

@@ -119,7 +119,8 @@ LABEL_PREFIX = "accel:label:"
 def of_profile(groups: Sequence[Mapping[str, str]]) -> Request:
     """The request that the checked groups of a device profile make.
 
-    :raises BadRequest: ``bad-profile-groups`` for an ``accel:`` key of ours with a value that means nothing.
+    :raises BadRequest: ``bad-profile-groups`` for an ``accel:`` key of ours with a value that means nothing, ``bad-extra-spec`` for a
+        label's.
     """
     return Request(tuple(_of_group(number, group) for number, group in enumerate(groups)))
 
@@ -134,17 +135,20 @@ def _of_group(number: int, group: Mapping[str, str]) -> RequestGroup:
         ),
         required=frozenset(traits(group, "required")),
         forbidden=frozenset(traits(group, "forbidden")),
-        labels=tuple(
-            requirement.parse(key.removeprefix(LABEL_PREFIX), text)
-            for key, text in group.items()
-            if key.startswith(LABEL_PREFIX)
-        ),
+        labels=tuple(_label(where, key, text) for key, text in group.items() if key.startswith(LABEL_PREFIX)),
         together=apart != "card",
         apart=apart == "card",
         numa=_member(where, NUMA_KEY, group.get(NUMA_KEY), NumaPolicy),
         prefer=words(group.get(PREFER_KEY, "")),
         packing=_member(where, PACKING_KEY, group.get(PACKING_KEY), Packing),
     )
+
+
+def _label(where: str, key: str, text: str) -> Requirement:
+    name = key.removeprefix(LABEL_PREFIX)
+    if not name:
+        raise BadRequest("bad-profile-groups", f"{where.capitalize()}: {key} names no label; write {key}NAME.")
+    return requirement.parse(name, text, written=f"{where.capitalize()}: {key}")
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -159,5 +163,7 @@ def _member(where: str, key: str, text: str | None, kind: type[E]) -> E | None:
 
 def _one_of(where: str, key: str, text: str | None, among: Sequence[str]) -> str | None:
     if text is not None and text not in among:
-        raise BadRequest("bad-profile-groups", f"{where}: {key} is {text!r}; say one of {', '.join(among)}.")
+        raise BadRequest(
+            "bad-profile-groups", f"{where.capitalize()}: {key} is {text!r}; say one of {', '.join(among)}."
+        )
     return text

@@ -50,29 +50,30 @@ class Requirement:
         return f"{self.key} {self.text}"
 
 
-def parse(key: str, text: str) -> Requirement:
+def parse(key: str, text: str, *, written: str | None = None) -> Requirement:
     """A requirement that can hold.
 
+    :param written: how the key was written, for messages, where that is more than the fact's name.
     :raises BadRequest: ``bad-extra-spec``, naming the key: an operator without operand, a numeric one with something else.
     """
-    words = text.split()
+    words, named = text.split(), written or key
     if not words:
         raise BadRequest(
-            "bad-extra-spec", f"{key} is empty; give a value, or an operator and a value such as 's== fermi'."
+            "bad-extra-spec", f"{named} is empty; give a value, or an operator and a value such as 's== fermi'."
         )
     word, operands = words[0], words[1:]
     if word in _MISTAKEN and operands:
         raise BadRequest(
             "bad-extra-spec",
-            f"{key} = {text!r}: {word!r} is no operator of extra specs; did you mean {_MISTAKEN[word]!r}? There are "
+            f"{named} = {text!r}: {word!r} is no operator of extra specs; did you mean {_MISTAKEN[word]!r}? There are "
             f"{', '.join(sorted(OPERATORS))}.",
         )
     if word in OPERATORS and not operands:
-        raise BadRequest("bad-extra-spec", f"{key} = {text!r}: after {word!r} a value is missing.")
+        raise BadRequest("bad-extra-spec", f"{named} = {text!r}: after {word!r} a value is missing.")
     if word in _NUMBERS and _number(operands[0]) is None:
         raise BadRequest(
             "bad-extra-spec",
-            f"{key} = {text!r}: {word!r} compares numbers, and {operands[0]!r} is none; for words use 's{word}'.",
+            f"{named} = {text!r}: {word!r} compares numbers, and {operands[0]!r} is none; for words use 's{word}'.",
         )
     return Requirement(key, text)
 

@@ -13,6 +13,7 @@ from cantle.engine.arq import create_arqs, delete_arqs
 from cantle.engine.profile import create_profile, delete_profiles, get_profile, list_profiles
 from cantle.errors import BadRequest, CantleError, Conflict, NotFound
 from cantle.model.page import Page
+from cantle.store import tables
 from cantle.store.database import Database
 
 GROUPS = [{"resources:VGPU": "1", "trait:CUSTOM_A": "required"}]
@@ -82,6 +83,53 @@ def test_a_malformed_profile_is_refused_and_leaves_nothing(db: Database, values:
     with pytest.raises(BadRequest) as caught:
         create_profile(db, ADMIN, **{"name": "gold", "groups": GROUPS, **values})
     assert caught.value.code == code
+    assert list_profiles(db) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "code", "says"),
+    [
+        (
+            "accel:packing",
+            "sideways",
+            "bad-profile-groups",
+            "Group 1: accel:packing is 'sideways'; say one of pack, spread.",
+        ),
+        ("accel: numa_policy", "near", "bad-profile-groups", "say one of required, socket, legacy, preferred"),
+        ("accel:anti_affinity", "host", "bad-profile-groups", "say one of card, none"),
+        ("accel:label:", "fermi", "bad-profile-groups", "accel:label: names no label"),
+        ("accel:label:rack", "< 3", "bad-extra-spec", "accel:label:rack = '< 3': '<' is no operator"),
+        ("accel:label:rack", ">= r7", "bad-extra-spec", "accel:label:rack = '>= r7': '>=' compares numbers"),
+        ("accel:label:rack", "", "bad-extra-spec", "accel:label:rack is empty"),
+    ],
+)
+def test_a_key_of_ours_with_a_value_that_means_nothing_is_refused_when_the_profile_is_made_not_at_the_lease(
+    db: Database, key: str, value: str, code: str, says: str
+) -> None:
+    with pytest.raises(BadRequest) as caught:
+        create_profile(db, ADMIN, name="gold", groups=[*GROUPS, {"resources:PGPU": "1", key: value}])
+    assert caught.value.code == code
+    assert says in caught.value.message
+    assert list_profiles(db) == []
+
+
+def test_accel_keys_that_are_not_ours_say_what_they_like(db: Database) -> None:
+    groups = [
+        {"resources:FPGA": "1", "accel:bitstream_id": "b" * 32, "accel:packing_list": "", "accel:Packing": "sideways"}
+    ]
+    assert create_profile(db, ADMIN, name="fpga", groups=groups).groups == tuple(groups)
+
+
+def test_a_profile_of_before_with_a_wrong_value_is_shown_used_by_nova_and_deleted(db: Database) -> None:
+    made = create_profile(db, ADMIN, name="gold", groups=GROUPS)
+    odd = {**GROUPS[0], "accel:packing": "sideways"}
+    with db.write() as connection:
+        connection.execute(tables.device_profiles.update().values(groups=[odd]))
+    assert get_profile(db, "gold").groups == (odd,)
+    assert [profile.uuid for profile in list_profiles(db)] == [made.uuid]
+    (arq,) = create_arqs(db, ADMIN, "gold")
+    delete_arqs(db, ADMIN, [arq.uuid])
+    delete_profiles(db, ADMIN, ["gold"])
     assert list_profiles(db) == []
 
 
