@@ -88,10 +88,10 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """A transaction that sees one moment of the database and writes nothing (the database itself refuses).
 
-        :raises Unavailable: ``database-away``, ``database-cannot-open``, ``database-corrupt``, ``database-io-error``, …
+        :raises Unavailable: ``database-away``, ``database-cannot-open``, ``database-contended``, ``database-corrupt``, …
         """
         # Ended by COMMIT though nothing was written: after a ROLLBACK, psycopg forgets which statements PostgreSQL has prepared.
-        with self._translating(), self._reader.begin() as connection:
+        with self._translating(contended=self._contended), self._reader.begin() as connection:
             yield connection
 
     @contextmanager
@@ -101,7 +101,7 @@ class Database:
 
         :raises Unavailable: as `read`.
         """
-        with self._translating(), self._reader.connect() as connection:
+        with self._translating(contended=self._contended), self._reader.connect() as connection:
             yield connection
 
     @contextmanager
@@ -111,7 +111,7 @@ class Database:
 
         :raises Unavailable: as `read`, and ``database-read-only``, ``database-full``, ``database-busy``.
         """
-        with self._one_writer, self._translating(), self._writer.begin() as connection:
+        with self._one_writer, self._translating(contended=LookAgain), self._writer.begin() as connection:
             topics: set[str] = set()
             connection.info[_WAKE] = topics
             connection.info[_OUTLETS] = self.outlets
@@ -134,9 +134,7 @@ class Database:
                 if isinstance(error, IntegrityError) and (self.dialect == "sqlite" or attempt + 1 == _TRIES):
                     raise  # nobody else was there: it is our own mistake
                 time.sleep(random.uniform(0, min(0.2, 0.002 * 2**attempt)))  # noqa: S311 - spreads the tries, guards nothing
-        raise Unavailable(
-            "database-contended", f"The database {self.where} gave this up {_TRIES} times for others; try again."
-        )
+        raise self._contended(f"this {_TRIES} times")
 
     @contextmanager
     def statements(self) -> Iterator[list[str]]:
@@ -176,7 +174,8 @@ class Database:
         return NoEars()
 
     @contextmanager
-    def _translating(self) -> Iterator[None]:
+    def _translating(self, *, contended: Callable[[], Exception]) -> Iterator[None]:
+        """:param contended: makes what is raised when the database gave the transaction up for another."""
         try:
             yield
         except IntegrityError:
@@ -185,7 +184,7 @@ class Database:
             raise unusable_value() from error
         except DBAPIError as error:
             if is_contention(error):
-                raise LookAgain from error
+                raise contended() from error
             raise translated(error, self.where) from error
         except (UnicodeEncodeError, OverflowError) as error:
             raise unusable_value() from error
@@ -197,6 +196,9 @@ class Database:
             raise Unavailable(
                 "database-busy", f"All our connections to the database {self.where} are in use; try again."
             ) from error
+
+    def _contended(self, what: str = "this") -> Unavailable:
+        return Unavailable("database-contended", f"The database {self.where} gave {what} up for others; try again.")
 
     @property
     def is_missing(self) -> bool:

@@ -22,7 +22,6 @@ from sqlalchemy import Connection, String, bindparam, func, select
 
 from cantle.errors import CantleError
 from cantle.model import uuids
-from cantle.store.faults import LookAgain
 from cantle.store.generations import OF_HOSTS, Generations
 from cantle.store.prepared import Prepared
 from cantle.store.trouble import Trouble
@@ -133,7 +132,7 @@ class Listening:
         try:
             with self._open() as connection:
                 topics = self._generations.look(connection, wakeups)
-        except (CantleError, LookAgain) as error:
+        except CantleError as error:
             self._seeing.met(f"changes of other processes are not seen for now: {error}")
             return
         self._seeing.over()

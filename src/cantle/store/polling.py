@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from sqlalchemy import Connection, func, select
 
 from cantle.errors import CantleError
-from cantle.store.faults import LookAgain
 from cantle.store.generations import OF_HOSTS, Generations, changed
 from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, claims, hosts, outbox
@@ -82,7 +81,7 @@ class Polling:
                 pause = BUSY_S if now < idle_at else IDLE_S
                 wakeups.watched = (OF_HOSTS,)
                 trouble.over()
-            except (CantleError, LookAgain) as error:
+            except CantleError as error:
                 trouble.met(f"wake-ups of other processes are not seen for now: {error}")
                 pause = AWAY_S
 

@@ -16,7 +16,7 @@ import pytest
 from psycopg import sql
 from sqlalchemy import insert, make_url, select, update
 from sqlalchemy.exc import DBAPIError
-from tests.databases import sqlite_url
+from tests.databases import server_url, sqlite_url
 from tests.postgres import Postgres
 from tests.unit.store.database_rows import host_row, names, refused
 
@@ -182,6 +182,17 @@ def test_a_user_or_database_that_is_not_there() -> None:
         Database.open(url.replace("//cantle@", "//nobody@"))
     with refused("database-not-migrated"):
         Database.open(url)
+
+
+@pytest.mark.parametrize("way", ["read", "look"])
+def test_who_reads_while_another_server_changes_the_tables_is_told_to_try_again(way: str) -> None:
+    """A query that the database broke off for the change, as a deadlock or by its lock_timeout, was answered with 500 and ended keepers."""
+    url = server_url("postgresql")
+    with closing(Database.open(url)) as changing, closing(Database.open(url)) as db, changing.write() as connection:
+        connection.exec_driver_sql("LOCK TABLE hosts IN ACCESS EXCLUSIVE MODE")
+        with refused("database-contended"), getattr(db, way)() as reading:
+            reading.exec_driver_sql("SET LOCAL lock_timeout = '1ms'")
+            reading.execute(select(hosts.c.generation))
 
 
 class _MySqlError(Exception):
