@@ -15,13 +15,14 @@ import time
 from collections.abc import Callable
 
 from cantle.agent import conditions
-from cantle.agent.away import Away
+from cantle.agent.away import Away, Pause
 from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
 from cantle.agent.entering import for_domain
 from cantle.agent.local import Local
 from cantle.agent.passes import Restored
 from cantle.agent.reports import Reports
+from cantle.agent.signals import Signals
 from cantle.agent.starting import Starting
 from cantle.agent.telling import Telling
 from cantle.agent.upkeep import Upkeep
@@ -107,10 +108,7 @@ class Agent:
         self._telling = Telling(hostname, self._client, self._upkeep, self._reports)
         self._upkeep.when_cleaning(self._telling.cleaning)
         self._upkeep.when_guest_done(self.settle_again)
-        self._changed = threading.Event()
-        self._guests_changed = threading.Event()
-        #: An event was taken down, and the look at the guests that it asks for has not been done to its end.
-        self._owes_look = False
+        self._signals = Signals()
         #: The last look at the guests found out about all of them.
         self._seen = True
         self._ended = threading.Event()
@@ -155,12 +153,12 @@ class Agent:
 
     def look_again(self) -> None:
         """Let the agent look at its host now: something changed. Safe from any thread."""
-        self._changed.set()
+        self._signals.tell_of_host()
         self._client.interrupt()
 
     def settle_again(self) -> None:
         """Let the agent look at its guests now, and do what there is to do: something happened to one. Safe from any thread."""
-        self._guests_changed.set()
+        self._signals.tell_of_guests()
         self._client.interrupt()
 
     def restore(self) -> Restored:
@@ -178,6 +176,7 @@ class Agent:
 
     def _end_waiting(self) -> None:
         self._stop.wait()
+        self._signals.end_wait()
         self._client.close()
 
     def _watch(self) -> None:
@@ -205,43 +204,59 @@ class Agent:
                 self._pause(error)
 
     def _pause(self, error: CantleError) -> None:
-        """After a failed round: whatever it was about is done again from the beginning."""
+        """After a failed round, whatever it was about is done again from the beginning: leave the server alone for a while."""
         if self._stop.is_set() or error.code == "wait-interrupted":
             return
         self._reports.doubt()
         if error.code in _UNKNOWN:
             self._look_at = 0.0
-        seconds = self._away.failed(error)
-        if isinstance(error, Unavailable):
-            self._upkeep.keep_ready()
-        level = logging.WARNING if isinstance(error, Unavailable) else logging.ERROR
-        _log.log(level, "%s: %s (%s); next try in %.1f s", self._hostname, error, error.code, seconds)
-        self._stop.wait(seconds)
+        pause = self._away.failed(error)
+        away = isinstance(error, Unavailable)
+        level = logging.WARNING if away else logging.ERROR
+        _log.log(level, "%s: %s (%s); next try in %.1f s", self._hostname, error, error.code, pause.seconds)
+        self._see_to_host(pause, keep_ready=away)
+
+    def _see_to_host(self, pause: Pause, *, keep_ready: bool) -> None:
+        """What is done meanwhile, at first and at each signal: all that needs no server. What was seen is news for it."""
+        began = self._clock()
+        look = True
+        while not self._stop.is_set():
+            heard = [self._hear_of_host(), self._signals.of_guests()]
+            if look or any(heard):
+                look = False
+                if keep_ready:
+                    self._upkeep.keep_ready()
+                if self._signals.owed:
+                    self._seen = self._upkeep.look_at_guests()
+            has_news = self._signals.owed or self._telling.is_late
+            left = began + (pause.with_news if has_news else pause.seconds) - self._clock()
+            if left <= 0:
+                return
+            self._signals.wait(left)
+
+    def _hear_of_host(self) -> bool:
+        if not self._signals.of_host():
+            return False
+        self._upkeep.look_at_everything()
+        self._look_at = 0.0
+        return True
 
     def _round(self) -> None:
         """Look and report if it is time; then wait for work, and do what there is to do."""
-        # An event is taken down only when it is up, and before the look that it asks for: what happens from here on asks for another one.
-        # What it asks for is owed until it is done, whatever fails between.
-        if self._changed.is_set():
-            self._changed.clear()
-            self._upkeep.look_at_everything()
-            self._look_at = 0.0
-            self._owes_look = True  # a lent unit may have gone, or come back with its card or its guest
+        self._hear_of_host()
         if self._clock() >= self._look_at:
             report = self._upkeep.look()
             self._reports.tell(report)
             self._look_at = self._next_look(report)
-        if self._guests_changed.is_set():
-            self._guests_changed.clear()
-            self._owes_look = True
+        self._signals.of_guests()  # what it asks for is owed until it is done, whatever fails between
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)
-        work = self._next_work(self._clock() if self._owes_look else due)
+        work = self._next_work(self._clock() if self._signals.owed else due)
         if work is not None and work.generation != self._telling.generation:
             self._take_up(work)  # a look that is owed comes with the next round
-        elif self._telling.is_late or self._owes_look or self._clock() >= due:
+        elif self._telling.is_late or self._signals.owed or self._clock() >= due:
             self._seen = self._upkeep.look_at_guests()
             self._converge()
-            self._owes_look = False
+            self._signals.owed = False
 
     def _next_work(self, due: float) -> Work | None:
         """What the server wants, waited for until ``due``; None while there is something to be told first."""

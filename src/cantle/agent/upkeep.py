@@ -290,11 +290,13 @@ class Upkeep(Alone):
 
     @alone
     def keep_ready(self) -> None:
-        """While the server is away: what is lent is made ready again if it has gone. Nothing is taken back: it may be wanted again."""
-        if self.work is None:
+        """While the server is away: what is lent is made ready again if it has gone. Nothing is taken back: it may be wanted again. Before
+        the server was heard in this life, what is lent is what the disk says."""
+        work = self.work or (self.memory.work if not self.memory.frozen_at else None)
+        if work is None:
             return
         try:
-            self._hands.perform(converge.plan(self.work, self._observe(self.work), restore=True))
+            self._hands.perform(converge.plan(work, self._observe(work), restore=True))
         except CantleError as error:
             _log.error("%s: what is lent cannot be looked at: %s", self._hostname, error)
 

@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from tests.unit.agent.service import until
 
-from cantle.agent.backoff import Backoff
 from cantle.agent.client import Client
 from cantle.errors import BadConfig, BadRequest, CantleError, Conflict, Forbidden, NotFound, Unavailable
 from cantle.wire.inventory import InventoryAnswer, InventoryReport
@@ -221,15 +220,3 @@ def test_a_closed_client_waits_no_more_but_can_still_tell(connect: Connect) -> N
             client.later_work(1, 60)
         client.results(Results("start", 1, ()))
         until(lambda: len(requests) == 1)
-
-
-def test_the_waits_double_up_to_the_longest_and_start_again_after_an_answer() -> None:
-    backoff = Backoff(1.0, 10.0, spread=lambda: 1.0)
-    assert [backoff.next() for _ in range(6)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
-    assert 30 <= backoff.next(at_least=30) <= 31
-    backoff.reset()
-    assert backoff.next() == 1.0
-
-
-def test_the_waits_are_spread_over_their_upper_half() -> None:
-    assert Backoff(1.0, 10.0, spread=lambda: 0.0).next() == 0.5

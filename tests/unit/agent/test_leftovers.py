@@ -11,7 +11,7 @@ from tests.unit.agent.test_end_to_end import kernel_files
 
 from cantle import simulate
 from cantle.kernel import mdev
-from cantle.wire.work import Outcome
+from cantle.wire.work import Outcome, Work
 
 FOREIGN = "99999999-2222-4333-8444-555555555555"
 
@@ -49,6 +49,23 @@ def test_with_the_server_away_it_is_made_again_too_and_nothing_is_taken_back(lif
     mdev.remove(life.root, THIRD)
     life.upkeep.keep_ready()
     assert {one.uuid for one in mdev.devices(life.root)} == {FIRST, THIRD}
+
+
+def test_a_life_that_has_not_heard_its_server_yet_makes_it_again_too(life: Life) -> None:
+    """A driver that came late after a reboot, with the server away: the slice came with the server."""
+    life.follow(1, slice_(FIRST))
+    life = life.next()
+    mdev.remove(life.root, FIRST)
+    life.upkeep.keep_ready()
+    assert [one.uuid for one in mdev.devices(life.root)] == [FIRST]
+
+
+def test_a_frozen_host_makes_nothing_again_while_its_server_is_away(life: Life) -> None:
+    life.follow(2, slice_(FIRST))
+    mdev.remove(life.root, FIRST)
+    assert life.upkeep.follow(Work(1)) is not None
+    life.upkeep.keep_ready()
+    assert mdev.devices(life.root) == []
 
 
 def test_units_of_ended_leases_that_the_server_has_forgotten_go_once_nobody_holds_them(life: Life) -> None:

@@ -9,14 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.agent.service import TOKEN, Service, running, until
+from tests.unit.agent.service import TOKEN, Run, Service, running, until
+from tests.unit.attach.test_domains import put, status, xml
 
 from cantle import simulate
 from cantle.agent.agent import Agent
+from cantle.agent.away import Away
 from cantle.agent.backoff import Backoff
 from cantle.agent.upkeep import Upkeep
 from cantle.api.app import agents_app
 from cantle.api.settings import Settings
+from cantle.attach.libvirt import hostdev_xml
+from cantle.kernel import mdev
 from cantle.model.lease import LeaseState
 from cantle.store.host import lock_named
 
@@ -83,6 +87,7 @@ class _Recorded:
     """The agents' listener, which refuses as many reports as it is told to, and remembers what it was asked."""
 
     def __init__(self, service: Service) -> None:
+        self.service = service
         self._application = agents_app(service.db, Settings(agents_token=TOKEN))
         self._said: list[str] = []
         self.refuses = 0
@@ -117,7 +122,7 @@ def test_a_container_that_ends_while_the_agent_finds_nothing_changed_is_looked_a
         before = len(looks)
         raced = _RacedEvent()
         raced.race = run.agent.look_again
-        monkeypatch.setattr(run.agent, "_changed", raced)
+        monkeypatch.setattr(run.agent._signals, "_host", raced)
         run.agent._client.interrupt()  # a round in which nothing has changed yet
         until(lambda: len(looks) > before, 5.0)
         assert raced.race is None
@@ -163,3 +168,48 @@ def test_guests_that_could_not_be_looked_at_are_looked_at_again_soon_also_when_n
         until(lambda: len(looks) > between)
         place.rmdir()
         until(lambda: run.agent._retry_at is None)
+
+
+def _leave_alone_for_long(run: Run, server: _Recorded, monkeypatch: pytest.MonkeyPatch, *, with_news: float) -> None:
+    """Let the agent pause for half an hour at least: its server has gone."""
+    until(lambda: server.is_quiet)
+    monkeypatch.setattr(run.agent, "_away", Away(time.monotonic, 3600.0, first=3600.0, with_news=with_news))
+    server.service.down()
+    until(lambda: run.agent._away._since is not None)
+
+
+def test_a_slice_that_goes_while_the_agent_leaves_its_server_alone_is_made_again_at_once(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal was kept for the next try, up to a minute later."""
+    server = _Recorded(service)
+    with running(service, t4, tmp_path / "agent", rescan=3600.0) as run:
+        assert service.borrow("slice").state is LeaseState.ACTIVE
+        unit = mdev.devices(t4)[0].uuid
+        _leave_alone_for_long(run, server, monkeypatch, with_news=3600.0)
+        mdev.remove(t4, unit)
+        run.agent.look_again()
+        until(lambda: mdev.device(t4, unit) is not None)
+        service.up()
+
+
+def test_a_guest_that_ends_while_the_agent_leaves_its_server_alone_is_looked_at_then_and_told_once_the_server_is_back(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, looks: list[None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server heard of it after the full pause."""
+    monkeypatch.setattr(Agent, "_watch", lambda _agent: None)
+    server = _Recorded(service)
+    with running(service, t4, tmp_path / "agent", rescan=3600.0) as run:
+        lease = service.borrow("slice")
+        unit = mdev.devices(t4)[0].uuid
+        put(Path(t4.path), "run/libvirt/qemu/vm1.xml", status(xml(devices=hostdev_xml("MDEV", {}, unit))))
+        before = len(looks)
+        run.agent.settle_again()
+        until(lambda: len(looks) > before)
+        _leave_alone_for_long(run, server, monkeypatch, with_news=0.2)
+        before = len(looks)
+        Path(t4.path, "run/libvirt/qemu/vm1.xml").unlink()
+        run.agent.settle_again()
+        until(lambda: len(looks) > before)
+        service.up()
+        until(lambda: service.settled(lease.uuid).arqs[0].reason_code == "guest-gone")
