@@ -193,7 +193,7 @@ OURS = (
     Route("GET", "/v1/quotas", "cantle:quota:get_all", quota.show,
           query=quota.QuotaQuery, answer=quota.Listed, says="List what projects may have at once, and what they have."),
     Route("PUT", "/v1/quotas/{project}/{resource_class}", "cantle:quota:set", quota.put,
-          body=quota.NewQuota, answer=quota.Shape, says="Limit what a project may have of a class at once."),
+          body=quota.NewQuota, answer=quota.Limited, says="Limit what a project may have of a class at once."),
     Route("GET", "/v1/usage", "cantle:usage:get", usage.show,
           query=usage.UsageQuery, answer=usage.Listed, says="Show unit-hours by project and class."),
     Route("POST", "/v1/leases/{uuid}/renew", "cantle:lease:renew", lease_end.renew,

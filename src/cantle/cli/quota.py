@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cantle.cli.client import connect, segment
-from cantle.cli.output import output_options, print_rows
+from cantle.cli.output import output_options, print_rows, safe
 from cantle.model.quota import DEFAULT
 
 COLUMNS = ("project_id", "resource_class", "limit", "used", "inherited")
@@ -40,6 +40,7 @@ def show(project: str | None, fmt: str, chosen: tuple[str, ...]) -> None:
 @output_options
 def set_(project: str | None, limits: tuple[str, ...], is_default: bool, fmt: str, chosen: tuple[str, ...]) -> None:
     """Limit what PROJECT may have at once. A slice of a card is one unit; "none" takes a limit away. Nobody loses what he has.
+    A limit on a class that no card offers is set with a warning: a card may come.
 
     \b
     Examples:
@@ -56,6 +57,9 @@ def set_(project: str | None, limits: tuple[str, ...], is_default: bool, fmt: st
     rows = [
         client.put(f"/v1/quotas/{segment(project)}/{segment(name)}", {"limit": number}, {}) for name, number in asked
     ]
+    for row in rows:
+        for words in row.get("warnings", ()):  # a server of before has none
+            click.echo(safe(f"cantle: warning: {words}"), err=True)
     print_rows(rows, COLUMNS, fmt, chosen=chosen)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
@@ -118,8 +118,28 @@ def set_quota(db: Database, who: Identity, project: str, resource_class: str, li
     return Quota(project, resource_class, None, 0)
 
 
+def doubt(db: Database, resource_class: str, limit: int | None) -> str | None:
+    """What speaks against a limit on a class, which may be there before the first card: that no card offers it now; None: nothing does.
+    One statement."""
+    if limit is None:
+        return None
+    with db.read() as connection:
+        offered = store.offered_classes(connection)
+    if resource_class in offered:
+        return None
+    return (
+        f"No card offers {resource_class} now{_question(resource_class, offered)} The limit counts as soon as one does; "
+        "'cantle capacity' lists the classes that are offered."
+    )
+
+
 def _no_class(said: str) -> str:
-    meant = difflib.get_close_matches(said.upper(), sorted(STANDARD_CLASSES), n=1)
-    question = f"; did you mean {meant[0]}?" if meant else "."
+    question = _question(said.upper(), STANDARD_CLASSES)
     known = ", ".join(sorted(STANDARD_CLASSES))
     return f"{said[:255]!r} is no resource class of accelerators: these are {known}, and what begins with CUSTOM_{question}"
+
+
+def _question(said: str, known: Iterable[str]) -> str:
+    """The end of a sentence: what may have been meant."""
+    meant = difflib.get_close_matches(said, sorted(known), n=1)
+    return f"; did you mean {meant[0]}?" if meant else "."

@@ -36,6 +36,7 @@ _USED = (
     .where(claims.c.project_id.is_not(None))
     .group_by(claims.c.project_id, deployables.c.resource_class)
 )
+_OFFERED = select(deployables.c.resource_class).where(deployables.c.total > 0).distinct()
 _OURS = quotas.c.project_id.in_((bindparam("project"), DEFAULT))
 _OF_CLASSES = quotas.c.resource_class.in_(bindparam("classes", expanding=True))
 _TURN = update(quotas).where(_OURS, _OF_CLASSES).values(turn=quotas.c.turn + 1)
@@ -58,6 +59,11 @@ def limits(connection: Connection, project: str, classes: Collection[str]) -> Se
     rows = connection.execute(query, {"project": project, "classes": sorted(classes)}).all()
     own = {row.resource_class for row in rows if row.project_id != DEFAULT}
     return [row for row in rows if row.project_id != DEFAULT or row.resource_class not in own]
+
+
+def offered_classes(connection: Connection) -> frozenset[str]:
+    """The classes that cards have units of, also those of hosts and cards that are away."""
+    return frozenset(connection.execute(_OFFERED).scalars())
 
 
 def listed(

@@ -161,6 +161,8 @@ DAY = (
     "quota set --default VGPU=4",
     "quota set --default",
     "quota set lab vgpu=1",
+    "quota set lab CUSTOM_MI300=1",
+    "quota set lab CUSTOM_MI300=none",
     "quota set 00000000-0000-0000-0000-000000000000 VGPU=none PGPU=none",
     "quota show 00000000-0000-0000-0000-000000000000 -o json",
     "usage -c project_id -c resource_class -c loans",

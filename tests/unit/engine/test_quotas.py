@@ -7,12 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.databases import KINDS, database
-from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4
+from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4, whole
 from tests.unit.engine.lending import PROJECT, actions, lending_host, says
 
 from cantle.engine.lease import create_lease, list_leases, release_lease
-from cantle.engine.quota import list_quotas, marker, set_quota
+from cantle.engine.quota import doubt, list_quotas, marker, set_quota
 from cantle.engine.tally import count
 from cantle.engine.work import current_work
 from cantle.errors import BadRequest, Conflict, NotFound
@@ -82,6 +83,26 @@ def test_a_quota_for_a_class_that_no_card_can_ever_have_is_refused_with_those_th
     assert refused.value.message.endswith(f"did you mean {meant}?" if meant else "CUSTOM_.")
     assert list_quotas(db, ADMIN) == []
     assert set_quota(db, ADMIN, PROJECT, "CUSTOM_TO_COME", 1).limit == 1, "a quota may be there before the card"
+
+
+def test_a_limit_on_a_class_that_no_card_offers_now_is_doubted_by_one_statement(db: Database, host: Host) -> None:
+    with db.statements() as sent:
+        assert doubt(db, "VGPU", 1) is None
+    assert len(sent) == 1
+    assert doubt(db, "CUSTOM_TO_COME", None) is None, "it is taken away"
+    to_come = doubt(db, "CUSTOM_TO_COME", 0) or ""
+    assert to_come.startswith("No card offers CUSTOM_TO_COME now")
+    assert "did you mean" not in to_come
+    card = whole()
+    host.report(t4(4), replace(card, deployables=(replace(card.deployables[0], resource_class="CUSTOM_MI300X"),)))
+    assert doubt(db, "CUSTOM_MI300X", 1) is None
+    assert "did you mean CUSTOM_MI300X?" in (doubt(db, "CUSTOM_MI300", 1) or "")
+    assert "No card offers PGPU now" in (doubt(db, "PGPU", 1) or ""), "one offered it a moment ago"
+
+
+def test_a_card_that_is_missing_still_has_its_class(db: Database, host: Host) -> None:
+    host.report(t4(4))
+    assert doubt(db, "PGPU", 1) is None
 
 
 def test_a_project_without_a_limit_of_its_own_has_the_default(db: Database, host: Host) -> None:

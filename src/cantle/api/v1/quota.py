@@ -36,6 +36,12 @@ class Shape(msgspec.Struct, frozen=True):
     inherited: bool
 
 
+class Limited(Shape, frozen=True):
+    """A limit that was set. ``warnings``: sentences about what may not have been meant; it counts nevertheless."""
+
+    warnings: list[str]
+
+
 class Listed(msgspec.Struct, frozen=True):
     """Quotas and what is used."""
 
@@ -51,11 +57,14 @@ def show(call: Call) -> dict[str, Any]:
     return collection.answer(call, "quotas", limits, found, _shape, kind=Shape, marker=engine.marker)
 
 
-def put(call: Call) -> Shape:
+def put(call: Call) -> Limited:
     """Set or take away a limit."""
     new: NewQuota = call.body
     project, resource_class = call.params["project"], call.params["resource_class"]
-    return _shape(engine.set_quota(call.db, call.who, project, resource_class, new.limit))
+    one = engine.set_quota(call.db, call.who, project, resource_class, new.limit)
+    doubt = engine.doubt(call.db, resource_class, new.limit)
+    warnings = [] if doubt is None else [doubt]
+    return Limited(one.project_id, one.resource_class, one.limit, one.used, one.inherited, warnings)
 
 
 def _shape(one: Quota) -> Shape:
