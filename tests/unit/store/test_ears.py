@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -29,7 +28,7 @@ from cantle.store.listening import _LONGEST, _packed
 from cantle.store.polling import Polling
 from cantle.store.prepared import LONGEST
 from cantle.store.tables import hosts
-from cantle.store.wakeups import COVERED_S, Waiter, Wakeups
+from cantle.store.wakeups import Waiter, Wakeups
 
 
 def until(true: Callable[[], bool]) -> None:
@@ -40,6 +39,22 @@ def until(true: Callable[[], bool]) -> None:
             return
         tick.wait(0.01)
     raise AssertionError("it never came true")
+
+
+def rung(waiter: Waiter) -> bool:
+    """Whether it is rung within half a minute, however long he would wait himself."""
+    return waiter._rung.wait(30)
+
+
+def said_by(caplog: pytest.LogCaptureFixture, thread: threading.Thread | None) -> list[str]:
+    """What this one said: databases that other tests share in this process listen too."""
+    assert thread is not None
+    return [record.getMessage() for record in caplog.records if record.thread == thread.ident]
+
+
+def listeners() -> list[threading.Thread]:
+    """Those of this process, newest last. Of other threads some may just end."""
+    return [thread for thread in threading.enumerate() if thread.name == "wake-ups"]
 
 
 @pytest.fixture
@@ -61,7 +76,7 @@ def test_a_commit_elsewhere_rings_here_without_our_looking(pair: tuple[Database,
         with there.write() as connection:
             wake(connection, "host/h1")
             wake(connection, "lease/l1")
-        assert waiter.wait(COVERED_S)
+        assert rung(waiter)
         assert not other._rung.is_set()
 
 
@@ -75,7 +90,7 @@ def test_what_is_rolled_back_rings_nobody(pair: tuple[Database, Database]) -> No
         with here.wakeups.waiter("host/h3") as later:
             with there.write() as connection:
                 wake(connection, "host/h3")
-            assert later.wait(COVERED_S), "what was committed after it is heard"
+            assert rung(later), "what was committed after it is heard"
         assert not waiter._rung.is_set()
 
 
@@ -92,7 +107,7 @@ def test_ones_own_words_ring_once(pair: tuple[Database, Database]) -> None:
         assert waiter.wait(0)
         with there.write() as connection:
             wake(connection, "host/h2")
-        assert later.wait(COVERED_S)
+        assert rung(later)
         assert not waiter._rung.is_set()
 
 
@@ -100,8 +115,7 @@ def test_when_the_connection_is_cut_everybody_is_looked_for_or_looks_himself_unt
     pair: tuple[Database, Database], caplog: pytest.LogCaptureFixture
 ) -> None:
     here, there = pair
-    # The newest of its name: databases that other tests share in this process listen too, and are cut with it.
-    ear = [thread for thread in threading.enumerate() if thread.name == "wake-ups"][-1]
+    ear = listeners()[-1]
     Host(there).report(t4(1))
     with here.wakeups.waiter("lease/l1") as waiter, here.wakeups.waiter("host/compute-1", has=1) as agent:
         with there.read() as connection:
@@ -109,26 +123,26 @@ def test_when_the_connection_is_cut_everybody_is_looked_for_or_looks_himself_unt
                 text("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cantle-listen'")
             )
         generation(there, "compute-1", 2)
-        assert waiter.wait(COVERED_S), "it is rung: something may have been missed"
-        assert agent.wait(20), "without a word from anybody"
+        assert rung(waiter), "it is rung: something may have been missed"
+        assert rung(agent), "without a word from anybody"
         until(lambda: here.wakeups.covered == ("",))
         waiter._rung.clear()
         with there.write() as connection:
             wake(connection, "lease/l1")
-        assert waiter.wait(COVERED_S)
-    lost, found = (record.getMessage() for record in caplog.records if record.thread == ear.ident)
+        assert rung(waiter)
+    lost, found = said_by(caplog, ear)
     assert "are not heard for now: " in lost
     assert found == "wake-ups of other processes are heard again"
 
 
 def test_a_database_in_which_nobody_waits_needs_no_listener_and_a_closed_one_has_none() -> None:
-    before = threading.active_count()
+    before = listeners()
     db = Database.open(postgres_url())
-    assert threading.active_count() == before
+    assert listeners() == before
     with db.wakeups.waiter("host/h1"):
-        assert threading.active_count() == before + 1
+        assert len(listeners()) == len(before) + 1
     db.close()
-    assert threading.active_count() == before
+    assert listeners() == before
 
 
 def test_very_many_topics_are_heard_too(pair: tuple[Database, Database]) -> None:
@@ -138,8 +152,8 @@ def test_very_many_topics_are_heard_too(pair: tuple[Database, Database]) -> None
         with there.write() as connection:
             for topic in topics:
                 wake(connection, topic)
-        assert first.wait(COVERED_S)
-        assert last.wait(COVERED_S)
+        assert rung(first)
+        assert rung(last)
 
 
 @given(st.lists(st.text("abcö/-.", min_size=1, max_size=255), max_size=200))
@@ -252,7 +266,7 @@ def test_a_look_that_the_database_broke_off_half_way_is_made_again_at_once(
             assert generations.look(connection, wakeups) == ["host/c0"]
 
 
-def test_changes_that_cancel_each_other_out_are_found_too(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changes_that_cancel_each_other_out_are_found_too(db: Database) -> None:
     """A restored database may have the same sum."""
     for name in ("c0", "c1"):
         Host(db, name).report(t4(1, host=name))
@@ -263,23 +277,25 @@ def test_changes_that_cancel_each_other_out_are_found_too(db: Database, monkeypa
             generations.look(connection, wakeups)
         generation(db, "c0", 0)
         generation(db, "c1", 2)
-        monkeypatch.setattr(time, "monotonic", lambda: float("inf"))
+        generations._whole_at = 0.0  # a while later
         with db.read() as connection:
             assert set(generations.look(connection, wakeups)) == {"host/c0", "host/c1"}
 
 
-def test_a_wake_up_that_got_lost_is_made_good_by_the_one_who_listens(
-    pair: tuple[Database, Database], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def looking_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who listens from now on looks at once should a wake-up be lost."""
+    monkeypatch.setattr(listening, "_LOOK_S", 0.02)
+
+
+@pytest.mark.usefixtures("looking_often")  # set up first
+def test_a_wake_up_that_got_lost_is_made_good_by_the_one_who_listens(pair: tuple[Database, Database]) -> None:
     here, there = pair
-    monkeypatch.setattr("cantle.store.listening._LOOK_S", 0.02)
     Host(there).report(t4(1))
     with here.wakeups.waiter("host/compute-1", has=1) as agent:
         assert here.wakeups.look_again("host/compute-1") == math.inf, "he need not look himself"
-        with there.write() as connection:  # it is heard, so that the thread takes up the shorter time
-            wake(connection, "something else")
         generation(there, "compute-1", 2)
-        assert agent.wait(20)
+        assert rung(agent)
 
 
 def test_a_poll_rings_those_who_send_events_when_there_are_new_ones(db: Database) -> None:
@@ -303,7 +319,7 @@ def test_it_polls_in_a_thread_and_says_so_until_it_is_stopped(sqlite: Database) 
         assert wakeups.look_again("host/compute-1") == math.inf
         assert wakeups.look_again("lease/x") == 0.25
         generation(sqlite, "compute-1", 99)
-        assert agent.wait(COVERED_S)
+        assert rung(agent)
     polling.stop()
     assert polling._thread is None
 
@@ -323,11 +339,15 @@ def test_a_database_that_is_away_is_told_once_by_those_who_listen(
     monkeypatch.setattr(listening, "_DEAF_LOOK_S", 0.001)
     monkeypatch.setattr(listening, "_PAUSE_S", 0.004)
     ears = listening.Listening({"host": str(tmp_path)}, look)
-    ears.start(Wakeups(1.0))
+    wakeups = Wakeups(1.0)
+    wakeups.covered += ("",)  # until a moment ago
+    ears.start(wakeups)
+    thread = ears._thread
     until(lambda: len(looks) > 22)
     ears.stop()
-    said = ("not heard for now", "not seen for now", "seen again")
-    assert [caplog.text.count(words) for words in said] == [1, 1, 1]
+    assert wakeups.covered == ()
+    said = " ".join(said_by(caplog, thread))
+    assert [said.count(words) for words in ("not heard for now", "not seen for now", "seen again")] == [1, 1, 1]
 
 
 def test_a_database_that_is_away_is_told_once_by_those_who_poll(
@@ -346,8 +366,10 @@ def test_a_database_that_is_away_is_told_once_by_those_who_poll(
     ears = Polling(look)
     with wakeups.waiter("host/compute-1", has=1):
         until(lambda: wakeups.watched == ("host/",))
+    thread = ears._thread
     ears.stop()
-    assert [caplog.text.count(words) for words in ("not seen for now", "seen again")] == [1, 1]
+    said = " ".join(said_by(caplog, thread))
+    assert [said.count(words) for words in ("not seen for now", "seen again")] == [1, 1]
 
 
 def test_a_server_that_ends_just_as_its_ears_have_ended_ends_without_a_broken_pipe(
