@@ -20,6 +20,7 @@ from cantle.errors import CantleError, Unavailable
 from cantle.keeper import placement_isolation
 from cantle.keeper.placement_host import HostWork, Published, Settings, Work, wanted_of
 from cantle.keeper.placement_shape import Pools
+from cantle.keeper.placement_trouble import Troubles
 from cantle.model import uuids
 from cantle.model.host import DOWN_AFTER_S
 from cantle.model.provider import Node, Record
@@ -128,6 +129,7 @@ class Publisher:
         self._client = client
         self._settings = settings
         self._stop = stop
+        self._troubles = Troubles(LONGEST_PAUSE_S)
         self._patient_until = time.monotonic() + (DOWN_AFTER_S if patient else 0)
 
     def run(self) -> None:
@@ -168,6 +170,7 @@ class Publisher:
         new = {row.id: row.hostname for row, _stamp in rows if row.host_id is None}
         if new:
             self._db.run(lambda connection: publication.enroll(connection, new))
+        self._troubles.surveyed([*(row.code for row, _stamp in rows), *(row.code for row in left)])
         patient = time.monotonic() < self._patient_until
         rows.sort(key=lambda pair: (pair[0].stamp is None, pair[0].stamp == pair[1]))
         due = [
@@ -211,6 +214,7 @@ class Publisher:
             if error.code.startswith("database-"):
                 raise
             published = Published(Outcome(), looked=False, error=error)
+        self._troubles.tried(hostname, state.code, published)
         self._finish(claimed, hostname, stamp, published, state.attempts)
         return True
 
@@ -240,9 +244,7 @@ class Publisher:
 
     def _finish(self, claimed: Claimed, hostname: str, stamp: str | None, published: Published, attempts: int) -> None:
         error, waiting = published.first_error, published.waiting
-        if error is not None:
-            LOG.warning("placement: host %s: %s: %s", hostname, error.code, published.problem)
-        elif published.outcome.written:
+        if error is None and published.outcome.written:
             LOG.info("placement: host %s: %d changes written", hostname, published.outcome.written)
 
         def work(connection: Connection) -> None:

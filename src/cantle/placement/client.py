@@ -233,7 +233,9 @@ class PlacementClient:
             return answer.json() if answer.content else None
         except ValueError as error:
             raise Unavailable(
-                "placement-away", f"What answers {method} {path} is not Placement: its answer is no JSON."
+                "placement-away",
+                f"What answers {method} {path} is not Placement: its answer is no JSON.",
+                answer="no JSON",
             ) from error
 
     def _send(self, method: str, path: str, body: object, version: str) -> Any:
@@ -242,7 +244,9 @@ class PlacementClient:
             return self._adapter.request(path, method, json=body, microversion=version, raise_exc=False)
         except ClientException as error:
             words = str(error).rstrip(".")
-            raise Unavailable("placement-away", f"Placement cannot be reached: {words}.{_mend(error)}") from error
+            raise Unavailable(
+                "placement-away", f"Placement cannot be reached: {words}.{_mend(error)}", answer=type(error).__name__
+            ) from error
 
 
 def _mend(error: ClientException) -> str:

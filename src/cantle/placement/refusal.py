@@ -6,8 +6,12 @@ from typing import Any
 
 from cantle.errors import CantleError, Conflict, NotFound, Unavailable
 
-#: Answers that say nothing about what was asked: Placement, its database or the way there is in trouble.
-_AWAY = frozenset({408, 413, 429, 502, 503, 504})
+#: Answers besides those from 500 on that say nothing about what was asked: Placement, its database or the way there is in trouble.
+_AWAY = frozenset({408, 413, 429})
+
+
+class Fault(Unavailable):
+    """Placement failed inside (``placement-away``): its database is away, as a rule, or it cannot do what was asked of this provider."""
 
 
 class GenerationConflict(Conflict):
@@ -33,20 +37,37 @@ def refusal(answer: Any, what: str) -> CantleError:
     """
     code, detail = _said(answer)
     status = answer.status_code
-    words = f"Placement answered {status} to {what}: {detail}"
-    if status in (401, 403):
-        mend = "The user of [placement] needs the role service, or admin, in its project."
-        return Unavailable("placement-away", f"{words} {mend}")
-    if status == 404 and what.startswith("GET /resource_providers?"):
-        mend = "So that is not Placement's address: see endpoint_override of [placement], else the catalog."
-        return Unavailable("placement-away", f"{words} {mend}")
-    if status in _AWAY:
-        return Unavailable("placement-away", words)
+    words = f"Placement answered {status} to {what}: {detail.rstrip('.')}."
+    mend = _mend(status, what)
+    if mend is not None:
+        kind = Fault if status == 500 else Unavailable  # the one that may be of what was asked
+        return kind("placement-away", f"{words} {mend}", answer=status)
     if status == 409:
         return _conflict(code, words)
     if status == 404:
-        return NotFound("provider-gone", words)
+        return NotFound("provider-gone", f"{words} The keeper makes it again.")
     return UnknownName("placement-refused", words) if status == 400 else CantleError("placement-refused", words)
+
+
+def ends_attempt(error: CantleError) -> bool:
+    """Whether nothing else is worth trying now: Placement is away, and not for one provider only."""
+    return isinstance(error, Unavailable) and not isinstance(error, Fault)
+
+
+def _mend(status: int, what: str) -> str | None:
+    """What to do about an answer that says nothing about what was asked; None for one that does."""
+    if status == 401:
+        return (
+            "It does not take our login: see username, password and project of [placement]. If Keystone takes them ('openstack token "
+            "issue'), see Placement's own [keystone_authtoken], and the clocks of both."
+        )
+    if status == 403:
+        return "The user of [placement] needs the role service, or admin, in its project."
+    if status == 404 and what.startswith("GET /resource_providers?"):
+        return "So that is not Placement's address: see endpoint_override of [placement], else the catalog."
+    if status >= 500 or status in _AWAY:
+        return "The keeper tries again by itself; if this lasts, see the logs of Placement, of its database and of what is in front of it."
+    return None
 
 
 def _conflict(code: str, words: str) -> Conflict:

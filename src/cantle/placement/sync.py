@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cantle.errors import CantleError, Conflict, Forbidden, NotFound, Unavailable
+from cantle.errors import CantleError, Conflict, Forbidden, NotFound
 from cantle.model.provider import Node, Provider, Record
 from cantle.placement import exchange
 from cantle.placement.difference import Delete, Difference, Move, difference, needs_usages
 from cantle.placement.exchange import ExchangeHeldUp
 from cantle.placement.overlap import suspects
-from cantle.placement.tree import HostTree, Ledger, Outcome, find_root
+from cantle.placement.refusal import NameTaken, ends_attempt
+from cantle.placement.tree import HostTree, Ledger, Outcome, find_root, name_taken
 from cantle.placement.writer import Writer
 
 if TYPE_CHECKING:
@@ -46,9 +47,9 @@ class Sync:
         for uuid, actual in self._actual().items():
             try:
                 differences[uuid] = self._difference(uuid, self._record(uuid), actual)
-            except Unavailable:
-                raise
             except CantleError as error:
+                if ends_attempt(error):
+                    raise
                 self._outcome.problems[self._host.wanted[uuid].name] = error
         passed_on = exchange.inherited(self._host.trade, self._host.wanted, differences)
         differences |= {uuid: self._difference(uuid, record, record.seen) for uuid, record in passed_on.items()}
@@ -192,9 +193,9 @@ class Sync:
         name = self._host.wanted[uuid].name
         try:
             record, retiring = self._bring(uuid, first)
-        except Unavailable:
-            raise
         except CantleError as error:
+            if ends_attempt(error):
+                raise
             self._outcome.problems[name] = error
             return
         if retiring:
@@ -238,9 +239,9 @@ class Sync:
         """Bring providers there between which something moves; what is known of them afterwards goes to ``done`` or ``gone``."""
         try:
             rest = self._exchanged(trading)
-        except Unavailable:
-            raise
         except CantleError as error:
+            if ends_attempt(error):
+                raise
             self._outcome.problems.update(dict.fromkeys((self._host.wanted[uuid].name for uuid in trading), error))
             return
         for uuid, one in rest.items():
@@ -288,7 +289,9 @@ class Sync:
             node: Node | None = Node(uuid, seen.name, seen.parent, seen.generation)
         else:
             node = self._placement.node(uuid)
-        if error.code == "placement-refused" or (error.code == "provider-name-taken" and (node is None or moving)):
+        if isinstance(error, NameTaken) and (node is None or moving):
+            raise name_taken(self._placement, self._host.hostname, self._host.wanted[uuid].name) from error
+        if error.code == "placement-refused":
             raise error
         actual = None if node is None else self._look_into(node)
         again = self._difference(uuid, one.before, actual)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from cantle.errors import CantleError, NotFound
+from cantle.errors import CantleError, Conflict, NotFound
 from cantle.model.provider import Node, Provider, Record, Wanted
 from cantle.placement.exchange import Trade
 
@@ -83,4 +83,20 @@ def find_root(placement: PlacementClient, hostname: str, names: Sequence[str]) -
         "host-not-in-placement",
         f"Placement has no provider for host {hostname}: tried {tried}. Start its nova-compute, or name the provider in [placement] "
         f"provider_names = {hostname}:NAME.",
+    )
+
+
+def name_taken(placement: PlacementClient, hostname: str, name: str) -> Conflict:
+    """That another provider has the name of one of ours (``provider-name-taken``), which one, and what to do about it."""
+    other = placement.find(name)
+    if other is None:
+        return Conflict(
+            "provider-name-taken", f"Another provider had the name {name}, and has it no more: it is tried again."
+        )
+    return Conflict(
+        "provider-name-taken",
+        f"Provider {other.uuid} has the name {name}, and is none of ours. Did Cyborg make it ('cantle placement adopt {hostname} --plan' "
+        f"shows it)? Then 'cantle placement adopt {hostname}' takes it over. Else see that nobody has anything of it ('openstack resource "
+        f"provider show --allocations {other.uuid}' says allocations: {{}}), and delete it: "
+        f"'openstack resource provider delete {other.uuid}'.",
     )

@@ -61,6 +61,7 @@ _HOSTS = (
         placement_hosts.c.host_id,
         placement_hosts.c.stamp,
         placement_hosts.c.attempts,
+        placement_hosts.c.code,
         (placement_hosts.c.due_at <= database_now()).label("due"),
         _OPEN.label("open"),
     )
@@ -68,7 +69,10 @@ _HOSTS = (
     .order_by(hosts.c.id)
 )
 _LEFT = select(
-    placement_hosts.c.host_id, placement_hosts.c.hostname, (placement_hosts.c.due_at <= database_now()).label("due")
+    placement_hosts.c.host_id,
+    placement_hosts.c.hostname,
+    placement_hosts.c.code,
+    (placement_hosts.c.due_at <= database_now()).label("due"),
 ).where(~select(hosts.c.id).where(hosts.c.id == placement_hosts.c.host_id).exists(), _OPEN)
 
 _DISABLED = case((devices.c.status != DeviceStatus.ENABLED, devices.c.id), else_=0)

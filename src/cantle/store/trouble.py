@@ -16,10 +16,10 @@ class Trouble:
         self._over = over
         self._told: str | None = None
 
-    def met(self, words: str) -> None:
-        """It did not work; told if it was not told in these words."""
-        if words != self._told:
-            self._told = words
+    def met(self, words: str, *, kind: str | None = None) -> None:
+        """It did not work; told if it was not told in these words, or, where a kind is given, was told of another one."""
+        if (kind or words) != self._told:
+            self._told = kind or words
             self._log.warning("%s", words)
 
     def over(self) -> None:

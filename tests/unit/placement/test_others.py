@@ -169,11 +169,17 @@ def test_providers_of_others_in_the_tree_are_never_touched(world: World) -> None
 
 
 def test_a_name_that_another_provider_has_is_told_and_the_others_are_served(world: World) -> None:
-    card = t4(1)
-    world.placement.call("POST", "/resource_providers", {"name": card.name, "uuid": str(uuid.uuid4())})
+    """Also whose it is, what to look at, and the command that takes it away: only that Placement had answered 409 was told."""
+    card, other = t4(1), str(uuid.uuid4())
+    world.placement.call("POST", "/resource_providers", {"name": card.name, "uuid": other})
     world.has(card, t4(2))
     outcome = world.sync()
     assert [error.code for error in outcome.problems.values()] == ["provider-name-taken"]
+    words = outcome.problems[card.name].message
+    assert card.name in words
+    for command in ("show --allocations", "delete"):
+        assert f"openstack resource provider {command} {other}" in words
+    assert "cantle placement adopt compute-1 --plan" in words
     assert "compute-1_0000:a2:00.0" in world.there()
 
 

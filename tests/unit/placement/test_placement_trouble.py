@@ -41,6 +41,28 @@ def test_a_user_without_a_role_is_told_which_role_is_missing(service: Placement)
     assert "needs the role service" in refused.value.message
 
 
+@pytest.mark.parametrize("status", [500, 502, 503, 504])
+def test_a_placement_with_a_fault_inside_is_away_for_a_while_and_refuses_nothing(
+    desk: Desk, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    """A 500, as when its database is away, was called placement-refused: exit code 1, and nothing to wait for."""
+    monkeypatch.setattr(desk.cloud.placement, "wsgi", lambda _environ: (status, {}, b"<html>"))
+    words = desk.cantle("diff", code=69)
+    assert f"answered {status}" in words
+    assert "[placement-away]" in words
+    assert "tries again by itself" in words
+
+
+def test_a_login_that_placement_does_not_take_is_not_answered_with_a_missing_role(service: Placement) -> None:
+    """A 401 says that the login is wrong or over; which role it has does not matter."""
+    service.faults.always = 401
+    with pytest.raises(Unavailable) as refused:
+        PlacementClient(service.adapter()).find("compute-1")
+    assert "role" not in refused.value.message
+    assert "username, password and project of [placement]" in refused.value.message
+    assert "[keystone_authtoken]" in refused.value.message
+
+
 def test_an_address_that_is_not_placements_is_no_provider_that_is_gone(
     desk: Desk, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -146,7 +146,7 @@ def test_a_host_that_is_not_in_placement_is_told_with_all_names_that_were_tried(
     assert "'compute-1'" in refused.value.message
 
 
-@pytest.mark.parametrize("fault", [503, 502, 401, Timeout()], ids=str)
+@pytest.mark.parametrize("fault", [500, 503, 502, 504, 401, Timeout()], ids=str)
 def test_a_placement_that_is_away_ends_the_attempt_at_once(world: World, fault: Any) -> None:
     world.has(*(t4(number) for number in range(8)))
     world.placement.faults.always = fault
@@ -160,5 +160,5 @@ def test_a_first_provider_that_fails_does_not_hold_up_the_second(world: World) -
     world.has(t4(1), t4(2))
     world.placement.faults.at = {3: 500}
     outcome = world.sync()
-    assert [error.code for error in outcome.problems.values()] == ["placement-refused"]
+    assert [error.code for error in outcome.problems.values()] == ["placement-away"]
     assert world.there()["compute-1_0000:a2:00.0"]["VGPU"] == (4, 0, 1)
