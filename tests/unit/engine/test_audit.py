@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, update
 from tests.databases import KINDS, database
-from tests.unit.engine.cloud import ADMIN, NOVA_FOR_ALICE, Host, bound, t4, whole
+from tests.unit.engine.cloud import ADMIN, ALICE, NOVA_FOR_ALICE, Host, bound, t4, whole
 from tests.unit.engine.lending import PROJECT, actions, lending_host, slices_host
 
 from cantle.engine import follow
 from cantle.engine.arq import delete_arqs_of_instance
 from cantle.engine.audit import list_records, record
 from cantle.engine.follow import Follower
+from cantle.engine.lease import create_lease, release_lease
 from cantle.keeper import housekeeping
 from cantle.model.audit import Thing
 from cantle.store.audit_table import audit_records
@@ -40,6 +41,18 @@ def test_a_bind_of_nova_s_is_in_the_log_with_who_asked_for_it_and_who_gave_it_ba
     (back,) = list_records(db, unit_uuid=str(arq.attach_handle_uuid), action="unit.returned")
     assert (back.user_id, back.owner_id) == ("alice", PROJECT)
     assert back.since is not None
+
+
+def test_a_unit_that_its_host_failed_and_took_back_was_given_back_by_its_host(db: Database, host: Host) -> None:
+    """Who lets go of the failed lease later does not give that unit back."""
+    lease = create_lease(db, ALICE, profile_name="slice")
+    host.refusing["*"] = "mdev-refused"
+    host.obey()
+    host.refusing.clear()
+    release_lease(db, ALICE, lease.uuid)
+    host.obey()
+    (back,) = list_records(db, lease_uuid=lease.uuid, action="unit.returned")
+    assert back.user_id == "host:compute-1"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "sqlite"])

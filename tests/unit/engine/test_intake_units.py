@@ -62,6 +62,18 @@ def test_a_unit_that_vanished_while_lent_counts_against_what_is_left(db: Databas
     assert sorted(handles(db)) == ["nvidia-223_0", "nvidia-223_1", "nvidia-223_2"]
 
 
+def test_of_two_units_that_come_back_at_once_the_one_that_vanished_makes_room_for_the_other(db: Database) -> None:
+    """The card makes one now: both were taken out, and nothing was free until the next report."""
+    host = Host(db)
+    host.report(t4(2))
+    make_profile(db, "pair", [{"resources:VGPU": "2"}])
+    arqs = bound(db, host, profile="pair")
+    host.report(t4(1))
+    unbind(db, NOVA_FOR_ALICE, [Unbind(arq.uuid) for arq in arqs])
+    host.obey()
+    assert (capacity_of(db).used, capacity_of(db).free) == (0, 1)
+
+
 def test_a_host_that_can_deliver_less_than_it_lent_is_not_asked_for_more(db: Database) -> None:
     """Two are lent of a card that now makes one: the first that comes back is not free, for the other still takes its place."""
     host = Host(db)
@@ -135,6 +147,17 @@ def test_an_adopted_unit_keeps_its_own_uuid(db: Database) -> None:
     first, second = mdev_units(2)
     Host(db).report(with_units(t4(), (msgspec.structs.replace(first, uuid=existing), second)))
     assert handles(db)["nvidia-223_0"] == (existing, True)
+
+
+def test_a_unit_that_exists_already_is_lent_before_one_is_made(db: Database) -> None:
+    existing = str(uuid4())
+    first, second = mdev_units(2)
+    host = Host(db)
+    adopted = msgspec.structs.replace(second, key=f"nvidia-223_{existing}", uuid=existing)
+    host.report(with_units(t4(), (first, adopted)))
+    make_profile(db)
+    (arq,) = bound(db, host)
+    assert arq.attach_handle_uuid == existing
 
 
 def test_a_unit_known_by_its_uuid_is_the_same_under_any_key(db: Database) -> None:

@@ -14,13 +14,16 @@ from tests.unit.engine.cloud import ADMIN, ALICE, NOVA_FOR_ALICE, Host, bound, c
 
 from cantle.engine.arq import create_arqs, delete_arqs_of_instance, get_arq
 from cantle.engine.bind import Bind, bind
+from cantle.engine.clock import now
 from cantle.engine.lease import create_lease, get_lease, list_leases
+from cantle.engine.results import accept_results
 from cantle.engine.work import current_work
 from cantle.errors import Unavailable
 from cantle.keeper import deadline, expiry
 from cantle.keeper.keeper import Keeper
 from cantle.model.arq import ArqState
 from cantle.model.lease import LeaseState
+from cantle.store import bind as bind_store
 from cantle.store.database import Database
 from cantle.store.tables import arqs, instance_owners, leases
 from cantle.store.types import database_now
@@ -46,6 +49,8 @@ def test_a_bind_the_host_does_not_answer_ends_as_failed_and_its_unit_is_taken_ba
     (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
     bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", capacity_of(db).rp_uuid, str(uuid4()))])
     late = host.results(current_work(db, "compute-1"))
+    with db.write() as connection:
+        assert not bind_store.expire(connection, arq.id, "x", "y", now(), announced=0.0), "its time is not over"
     assert deadline.sweep(db) == 0
     time_passes(db)
     assert deadline.sweep(db) == 1
@@ -53,11 +58,13 @@ def test_a_bind_the_host_does_not_answer_ends_as_failed_and_its_unit_is_taken_ba
     failed = get_arq(db, ALICE, arq.uuid)
     assert (failed.state, failed.reason_code) == (ArqState.BIND_FAILED, "bind-timeout")
     assert failed.reason == "Host compute-1 did not make the unit ready within 60 s."
-    assert len(current_work(db, "compute-1").unwanted) == 1
+    work = current_work(db, "compute-1")
+    assert len(work.unwanted) == 1
+    assert work.generation > late.generation, "or its agent, which waits, would not hear of it"
+    accept_results(db, "compute-1", late)
+    assert get_arq(db, ALICE, arq.uuid).state is ArqState.BIND_FAILED, "the late answer is passed over"
     host.obey()
     assert capacity_of(db).free == 8
-    host.obey(current_work(db, "compute-1"))
-    assert late.results, "the late answer is passed over"
 
 
 def test_what_is_settled_has_no_deadline_any_more(db: Database, host: Host) -> None:

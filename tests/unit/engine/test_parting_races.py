@@ -54,14 +54,21 @@ def just_before(db: Database, words: str, happen: Callable[[], object]) -> Itera
         event.remove(db._writer, "before_cursor_execute", look)
 
 
+@pytest.mark.parametrize("made_ready", [False, True])
 @pytest.mark.parametrize("moment", ["SELECT arqs.id", "DELETE FROM arqs"])
 def test_a_request_that_is_bound_while_it_is_deleted_gives_its_unit_back(
-    servers: tuple[Database, Database], moment: str
+    servers: tuple[Database, Database], moment: str, made_ready: bool
 ) -> None:
     here, there = servers
     host, arq, one = _free(here)
     told: list[int] = []
-    with just_before(here, moment, lambda: told.append(_bind(there, one))) as came:
+
+    def happen() -> None:
+        told.append(_bind(there, one))
+        if made_ready:
+            replace(host, db=there).obey()
+
+    with just_before(here, moment, happen) as came:
         delete_arqs(here, NOVA_FOR_ALICE, [arq])
     assert came
     _comes_back(here, host, told[0])

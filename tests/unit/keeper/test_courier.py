@@ -167,6 +167,15 @@ def test_a_request_that_is_let_go_while_its_event_is_on_the_way_ends_it(cloud: C
     assert cloud.outcomes() == ["withdrawn"]
 
 
+@pytest.mark.parametrize(("answer", "outcome"), [(Answer.DELIVERED, None), (Answer.REFUSED, "refused")])
+def test_a_failure_is_repeated_while_it_is_taken_and_not_once_it_is_refused(
+    cloud: Cloud, answer: Answer, outcome: str | None
+) -> None:
+    cloud.failed()
+    courier(cloud.db, Told(verdicts=[Verdict(answer, "why")])).round()
+    assert cloud.outcomes() == [outcome]
+
+
 def test_an_event_is_given_up_when_it_is_older_than_its_receivers_patience(
     cloud: Cloud, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -30,6 +30,11 @@ def test_two_cards_near_each_other_are_not_the_bad_one_and_its_neighbour_while_a
     assert taken(ONE.times(4), *cards) == {1, 2, 3, 4}
 
 
+def test_of_two_bad_cards_and_a_good_one_no_more_bad_ones_are_taken_than_must_be() -> None:
+    cards = [offer(number, resource_class="PGPU") for number in (1, 2, 3)]
+    assert 3 in taken(ONE.times(2), failing(cards[0]), failing(cards[1]), cards[2])
+
+
 def test_a_card_whose_companion_fails_gives_way_to_its_neighbour() -> None:
     first, other = {UNIT_LABEL: "1"}, {UNIT_LABEL: "2"}
     unit = (
