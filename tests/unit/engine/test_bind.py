@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from sqlalchemy import update
+from sqlalchemy import select, update
 from tests.unit.engine.cloud import (
     ADMIN,
     ALICE,
@@ -34,8 +34,9 @@ from cantle.engine.work import current_work
 from cantle.errors import BadRequest, CantleError, Conflict, Forbidden, NoCapacity, NotFound
 from cantle.model.arq import Arq, ArqState
 from cantle.model.device import DeviceStatus, Health
+from cantle.store import provider_pool
 from cantle.store.database import Database
-from cantle.store.tables import hosts
+from cantle.store.tables import deployables, hosts
 from cantle.store.types import database_now
 
 
@@ -346,3 +347,19 @@ def test_a_second_deployable_is_not_taken_for_the_one_asked_for(db: Database, ho
     (arq,) = create_arqs(db, NOVA_FOR_ALICE, "vgpu")
     bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", providers["compute-1_0000:d8:00.0"], str(uuid4()))])
     assert [one.device for one in current_work(db, "compute-1").wanted] == ["0000:d8:00.0"]
+
+
+def test_two_requests_of_one_call_get_two_cards_of_a_pool(db: Database) -> None:
+    """Each card has one unit: both were wanted of the first, again and again."""
+    cards = [f"0000:{bus}:00.0" for bus in ("3b", "86")]
+    Host(db).report(*(whole(address=card) for card in cards))
+    pool = str(uuid4())
+    with db.write() as connection:
+        rows = connection.execute(select(deployables.c.id, deployables.c.host_id)).all()
+        provider_pool.replace(connection, rows[0].host_id, {row.id: (pool, "PGPU") for row in rows})
+    make_profile(db, "cards", [{"resources:PGPU": "2"}])
+    instance = str(uuid4())
+    arqs = create_arqs(db, NOVA_FOR_ALICE, "cards")
+    bind(db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", pool, instance) for arq in arqs])
+    wanted = current_work(db, "compute-1").wanted
+    assert sorted(f"0000:{one.attach_info['bus']}:00.0" for one in wanted) == cards
