@@ -27,7 +27,7 @@ from cantle.agent.starting import Starting
 from cantle.agent.telling import Telling
 from cantle.agent.upkeep import Upkeep
 from cantle.attach.domain_events import DomainEvents
-from cantle.errors import CantleError, Conflict, Unavailable
+from cantle.errors import BadConfig, CantleError, Conflict, Unavailable
 from cantle.kernel.root import Root
 from cantle.kernel.udev import Watch
 from cantle.model.device import Health
@@ -116,6 +116,8 @@ class Agent:
         self._starting = Starting(root, self._upkeep, self.look_again, self._ended)
         self._local = Local(root, local_socket, self._starting.answer) if local_socket is not None else None
         self._listens = False
+        #: Set when the first look was told to the server, or could not be, and at the end of `run`.
+        self.begun = threading.Event()
         self._began = clock()
         self._look_at = 0.0
         self._retry = Backoff(1.0, rescan)
@@ -127,8 +129,15 @@ class Agent:
 
         :raises Conflict: ``agent-already-running`` on this host; ``agent-fenced`` or ``protocol-mismatch`` when the server will not have
             this agent any more.
+        :raises BadConfig: ``agent-token-missing``, ``client-certificate-needed``: the server wants one, and this agent has nothing to show.
         :raises HostError: ``agent-state-unreadable`` at the start; ``agent-state-unwritable`` when there can be no state directory.
         """
+        try:
+            self._run()
+        finally:
+            self.begun.set()
+
+    def _run(self) -> None:
         with self._upkeep.held():
             self._upkeep.begin()
             self._listen()
@@ -192,6 +201,8 @@ class Agent:
         while not self._stop.is_set():
             try:
                 self._round()
+                if self._away.trouble is not None:
+                    _log.warning("%s goes on: %s is over", self._hostname, self._away.trouble)
                 if message := self._away.is_back():
                     self._upkeep.server_was_away(message, _SAID_FOR)
                     self._look_at = 0.0
@@ -200,11 +211,14 @@ class Agent:
                     _log.error("this agent of %s stops: %s", self._hostname, error)
                     raise
                 self._pause(error)
+            except BadConfig:
+                raise
             except CantleError as error:
                 self._pause(error)
 
     def _pause(self, error: CantleError) -> None:
         """After a failed round, whatever it was about is done again from the beginning: leave the server alone for a while."""
+        self.begun.set()
         if self._stop.is_set() or error.code == "wait-interrupted":
             return
         self._reports.doubt()
@@ -212,8 +226,8 @@ class Agent:
             self._look_at = 0.0
         pause = self._away.failed(error)
         away = isinstance(error, Unavailable)
-        level = logging.WARNING if away else logging.ERROR
-        _log.log(level, "%s: %s (%s); next try in %.1f s", self._hostname, error, error.code, pause.seconds)
+        if pause.says:
+            _log.log(logging.WARNING if away else logging.ERROR, "%s: %s", self._hostname, pause.says)
         self._see_to_host(pause, keep_ready=away)
 
     def _see_to_host(self, pause: Pause, *, keep_ready: bool) -> None:
@@ -247,6 +261,7 @@ class Agent:
         if self._clock() >= self._look_at:
             report = self._upkeep.look()
             self._reports.tell(report)
+            self.begun.set()
             self._look_at = self._next_look(report)
         self._signals.of_guests()  # what it asks for is owed until it is done, whatever fails between
         due = min(self._look_at, self._retry_at if self._retry_at is not None else self._look_at)

@@ -13,6 +13,8 @@ LONG = 300.0
 #: Seconds between two tries at most, and at least half as many, of an agent that has news. 2,000 agents that all have some ask 270 times a
 #: second, of which a server that is away notices nothing; one that comes back answers about as many.
 WITH_NEWS = 10.0
+#: Seconds after which it is said once more that it is still so.
+REPEATED = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +23,12 @@ class Pause:
 
     :param seconds: until the next try.
     :param with_news: the same for an agent that has something to tell.
+    :param says: what there is to say of it, in words; "" where the pauses grow no more, and that and why was said less than an hour ago.
     """
 
     seconds: float
     with_news: float
+    says: str
 
 
 class Away:
@@ -41,7 +45,11 @@ class Away:
         self._clock = clock
         self._backoff = Backoff(first, longest)
         self._news = Backoff(with_news, with_news)
+        self._longest = longest
         self._since: float | None = None
+        #: What was said last, and when.
+        self._said: tuple[str, float] | None = None
+        self._said_at = 0.0
 
     def failed(self, error: CantleError) -> Pause:
         """A call has failed, or this host could not be read. News cut no pause short that the server asked for, nor one after a refusal:
@@ -50,14 +58,30 @@ class Away:
             self._since = self._clock()
         asked = error.details.get("retry_after")
         at_least = float(asked) if isinstance(asked, int) else 0.0
+        ceiling = self._backoff.ceiling
         seconds = self._backoff.next(at_least)
-        if not isinstance(error, Unavailable | HostError):
-            return Pause(seconds, seconds)
-        return Pause(seconds, min(seconds, self._news.next(at_least)))
+        with_news = min(seconds, self._news.next(at_least)) if isinstance(error, Unavailable | HostError) else seconds
+        return Pause(seconds, with_news, self._says(error, ceiling, seconds))
+
+    def _says(self, error: CantleError, ceiling: float, seconds: float) -> str:
+        now = self._clock()
+        if self._said == (error.code, ceiling) and now - self._said_at < REPEATED:
+            return ""
+        self._said, self._said_at = (error.code, ceiling), now
+        further = (
+            f"; from now on every {ceiling:g} s at most, which is said once an hour" if ceiling == self._longest else ""
+        )
+        return f"{error} ({error.code}); next try in {seconds:.1f} s{further}"
+
+    @property
+    def trouble(self) -> str | None:
+        """The code of the failure that was said last, if nothing has gone well since."""
+        return self._said[0] if self._said is not None else None
 
     def is_back(self) -> str | None:
         """It answers. What there is to say, if it was away for long."""
         self._backoff.reset()
+        self._said = None
         if self._since is None:
             return None
         seconds, self._since = self._clock() - self._since, None

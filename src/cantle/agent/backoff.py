@@ -18,6 +18,11 @@ class Backoff:
         self._spread = spread
         self._ceiling = first
 
+    @property
+    def ceiling(self) -> float:
+        """Seconds of the next wait at most."""
+        return self._ceiling
+
     def next(self, at_least: float = 0.0) -> float:
         """Seconds to wait now: between half of the ceiling and all of it; never less than what the server asked for, and up to a second
         more, since it counts in whole ones."""

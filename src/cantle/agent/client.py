@@ -16,6 +16,7 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
+from cantle.agent import joined
 from cantle.errors import BadConfig, BadRequest, CantleError, Conflict, Forbidden, NotFound, Unavailable
 from cantle.wire.inventory import InventoryAnswer, InventoryReport
 from cantle.wire.work import Results, Work
@@ -84,9 +85,10 @@ class Client:
     :param tls: whom to trust and what to show of oneself; None: whom the system trusts.
     :raises BadConfig: ``agent-server-url``.
 
-    Every call raises :class:`~cantle.errors.Unavailable` when there is no answer (``server-away``), it is none of ours
-    (``server-answer-malformed``) or the server is busy (its own code; ``details["retry_after"]`` seconds if it said so), and the class
-    that fits for what it refuses, with its code.
+    Every call raises :class:`~cantle.errors.Unavailable` when there is no answer (``server-away``, or what
+    `cantle.agent.joined.tls_refusal` says), it is none of ours (``server-answer-malformed``) or the server is busy (its own code;
+    ``details["retry_after"]`` seconds if it said so), and the class that fits for what it refuses, with its code. What is refused to an
+    agent that has nothing to show is a :class:`~cantle.errors.BadConfig`: ``agent-token-missing``, ``client-certificate-needed``.
     """
 
     def __init__(self, url: str, hostname: str, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
@@ -103,6 +105,7 @@ class Client:
         self._url = url
         self._base = f"{parts.path.rstrip('/')}/v1/hosts/{quote(hostname, safe='')}"
         self._headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        self._token = token
         if token is not None:
             self._headers["Authorization"] = f"Bearer {token}"
         self._lock = threading.Lock()
@@ -169,13 +172,26 @@ class Client:
             self._connection.close()
             raise Unavailable("wait-interrupted", str(error)) from error
         except (OSError, http.client.HTTPException) as error:
+            failed = self._no_answer(error)
             self._connection.close()
-            raise Unavailable(
-                "server-away", f"no answer from {self._url}: {str(error) or type(error).__name__}"
-            ) from error
+            raise failed from error
+        if status == http.HTTPStatus.UNAUTHORIZED and self._token is None:
+            raise BadConfig(
+                "agent-token-missing",
+                f"{self._url} wants the token of this host, and the agent has none: run here what 'cantle host invite HOST' prints on the "
+                "server ('cantle agent join'), or name a file with the token with --token-file.",
+            )
         if status >= 400:
             raise refused(status, retry_after, text)
         return status, text
+
+    def _no_answer(self, error: OSError | http.client.HTTPException) -> CantleError:
+        refusal = joined.tls_refusal(self._url, error, self._connection.sock)
+        if refusal is None:
+            return Unavailable("server-away", f"no answer from {self._url}: {str(error) or type(error).__name__}")
+        if refusal.code == "client-certificate-needed" and self._token is None:
+            return BadConfig(refusal.code, refusal.message)
+        return refusal
 
     def _kept(self, request: _Request) -> tuple[int, str | None, bytes]:
         """One exchange on the kept connection; on a new one if the server has closed that meanwhile. All calls may be repeated."""

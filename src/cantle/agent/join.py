@@ -48,7 +48,7 @@ def join(
     :raises BadRequest: ``bad-fingerprint``.
     :raises Forbidden: ``authority-not-the-one``: the fingerprint is of another; ``token-not-valid``: the code is not good (any more).
     :raises NotFound: ``no-such-path``: there is a server, and it is not the agents' listener.
-    :raises Unavailable: ``server-away``, ``server-not-trusted``, ``server-answer-malformed``, or what the server says.
+    :raises Unavailable: ``server-away``, ``server-answer-malformed``, what `cantle.agent.joined.tls_refusal` says, or the server.
     """
     secure = _is_secure(url)
     if fingerprint is not None:
@@ -92,8 +92,8 @@ def _authority(url: str, wanted: str, cert: str | None, key: str | None) -> str:
         shown = ", ".join(map(certificate.fingerprint, told)) or "none at all"
         raise Forbidden(
             "authority-not-the-one",
-            f"The authority of {url} is {shown}, and the fingerprint given is {wanted}. Either it was copied wrongly, or somebody "
-            "else answers in the server's place. Nothing was sent.",
+            f"The authority of {url} is {shown}, and the fingerprint given is {wanted}. Nothing was sent. Take the "
+            "fingerprint anew from 'cantle host invite'; if it stays so, somebody else answers in the server's place.",
         )
     return found[0]
 
@@ -123,14 +123,8 @@ def _ask(
         connection.request("GET" if data is None else "POST", parts.path.rstrip("/") + path, data, headers)
         response = connection.getresponse()
         text = response.read(_LARGEST)
-    except ssl.SSLCertVerificationError as error:
-        raise Unavailable(
-            "server-not-trusted",
-            f"Nobody we trust vouches for the server at {url}: {error.verify_message}. Give --ca-fingerprint or --ca-file, and the "
-            "name that stands in its certificate.",
-        ) from error
     except (OSError, http.client.HTTPException) as error:
-        raise Unavailable(
+        raise joined.tls_refusal(url, error, connection.sock) or Unavailable(
             "server-away",
             f"no answer from {url}: {str(error) or type(error).__name__}. It must be the agents' listener of a server that runs "
             "(cantle serve --agents-listen).",
@@ -148,8 +142,10 @@ def _ask(
 def _said(url: str, error: CantleError) -> CantleError:
     """A refusal in the words of whoever joins: what the server calls a token is his code, and a path that is not there his address."""
     if error.code == "token-not-valid":
-        mend = "It is good once, for 15 minutes. Make another on the server: cantle host invite HOST."
+        mend = "It is good once, for 15 minutes. Make another on the server: 'cantle host invite HOST'."
         return Forbidden(error.code, f"The code is not valid (any more). {mend}")
     if isinstance(error, NotFound):
-        return NotFound(error.code, f"{url} is a server, but not its agents' listener (cantle serve --agents-listen).")
+        return NotFound(
+            error.code, f"{url} is a server, but not its agents' listener ('cantle serve --agents-listen')."
+        )
     return error

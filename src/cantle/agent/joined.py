@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import msgspec
 
 from cantle.agent import whole_file
 from cantle.agent.desired import DesiredFile
-from cantle.errors import BadConfig, HostError
+from cantle.errors import BadConfig, HostError, Unavailable
 
 FILE = "joined.json"
 
@@ -85,6 +86,40 @@ def show(context: ssl.SSLContext, cert: str | None, key: str | None) -> None:
         raise BadConfig(
             "client-certificate-unusable", f"The certificate {cert}, or its key, cannot be used: {error}."
         ) from error
+
+
+def tls_refusal(url: str, error: Exception, connection: socket.socket | None) -> Unavailable | None:
+    """What a failed call says of TLS: ``server-not-trusted``, ``client-certificate-needed``; None where it says nothing of that.
+
+    The alert is that of RFC 8446, section 6.2: certificate_required. A server that speaks TLS 1.2 at best only says that it failed.
+
+    :param connection: that of the call, not closed yet.
+    """
+    said = _last_words(connection) if isinstance(error, ConnectionError | ssl.SSLEOFError) else error
+    if isinstance(said, ssl.SSLCertVerificationError):
+        return Unavailable(
+            "server-not-trusted",
+            f"Nobody we trust vouches for the server at {url}: {said.verify_message}. Give --ca-fingerprint or --ca-file, and the "
+            "name that stands in its certificate.",
+        )
+    if isinstance(said, ssl.SSLError) and said.reason == "TLSV13_ALERT_CERTIFICATE_REQUIRED":
+        return Unavailable(
+            "client-certificate-needed",
+            f"The server at {url} asks for a certificate of this host's own, and none was given: name one with --cert and --key.",
+        )
+    return None
+
+
+def _last_words(connection: socket.socket | None) -> ssl.SSLError | None:
+    """Why a server has hung up on one that was still sending: the alert waits to be read."""
+    if isinstance(connection, ssl.SSLSocket):
+        try:
+            connection.recv(1)
+        except ssl.SSLError as alert:
+            return alert
+        except OSError:
+            return None
+    return None
 
 
 def carry_over(directory: Path, before: str, after: str) -> bool:

@@ -126,6 +126,7 @@ class Run:
         local_socket: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        token: str | None = TOKEN,
     ) -> None:
         self.stop = threading.Event()
         self.error: BaseException | None = None
@@ -136,7 +137,7 @@ class Run:
             state_dir=directory,
             enabled_types=enabled,
             stop=self.stop,
-            token=TOKEN,
+            token=token,
             rescan=rescan,
             local_socket=local_socket,
             clock=clock,

@@ -36,6 +36,23 @@ def test_news_shorten_a_long_pause_but_none_that_the_server_asked_for_and_none_a
     assert all(one.with_news == one.seconds for one in refused)
 
 
+def test_what_stays_so_is_said_with_each_longer_pause_and_then_once_an_hour_and_a_new_reason_at_once() -> None:
+    now = [0.0]
+    away = Away(lambda: now[0], 60.0)
+    gone, refused = Unavailable("server-away", "no answer"), Forbidden("token-not-valid", "it is not valid")
+    says = [away.failed(gone).says for _ in range(12)]
+    assert [bool(one) for one in says] == [True] * 8 + [False] * 4
+    assert [", which is said once an hour" in one for one in says[:8]] == [False] * 7 + [True]
+    assert "it is not valid (token-not-valid)" in away.failed(refused).says
+    assert away.failed(refused).says == ""
+    now[0] = 3600.0
+    assert away.failed(refused).says != ""
+    assert away.trouble == "token-not-valid"
+    away.is_back()
+    assert away.trouble is None
+    assert "next try in" in away.failed(refused).says
+
+
 def test_two_thousand_agents_that_all_have_news_do_not_run_their_server_down() -> None:
     """Once their pauses have grown. Without news 2,000 agents try 45 times a second."""
     tries: Counter[int] = Counter()

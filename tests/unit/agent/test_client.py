@@ -151,7 +151,7 @@ def test_every_other_answer_is_an_error_with_a_code(
     answer: bytes | None, kind: type[CantleError], code: str, connect: Connect
 ) -> None:
     with answering(answer) as (url, _), pytest.raises(kind) as caught:
-        connect(url).work()
+        connect(url, token="a-token").work()
     assert type(caught.value) is kind
     assert caught.value.code == code
 

@@ -19,9 +19,10 @@ import pytest
 import trustme
 from tests.unit.cli.serving import CANTLE, CONFIG, PATIENCE, Done, Serving, cantle, clean, serving
 
+from cantle.agent.client import Client
 from cantle.agent.desired import Desired, DesiredFile
 from cantle.agent.join import join
-from cantle.agent.joined import load
+from cantle.agent.joined import load, trust
 from cantle.cli.exit_codes import ExitCode
 from cantle.errors import BadConfig, BadRequest, CantleError, Forbidden, NotFound, Unavailable
 from cantle.model.certificate import fingerprint
@@ -276,11 +277,43 @@ def test_a_server_that_asks_for_certificates_answers_nobody_without_one(tmp_path
     of_hosts = authority(tmp_path / "hosts")
     with server(tmp_path, "--agents-client-ca", str(of_hosts.files / "ca.pem")) as running:
         code = running.invite("gpu2")
-        assert refused(running, code, fingerprint=running.authority.fingerprint).code == "server-away"
+        error = refused(running, code, fingerprint=running.authority.fingerprint)
+        assert (type(error), error.code) == (Unavailable, "client-certificate-needed")
+        assert "--cert" in error.message
         shown = of_hosts.ca.issue_cert("gpu2")
         shown.private_key_and_cert_chain_pem.write_to_path(tmp_path / "gpu2.pem")
         how = {"fingerprint": running.authority.fingerprint, "cert": str(tmp_path / "gpu2.pem")}
         assert join(running.agents, code, **how).host == "gpu2"
+
+
+def test_an_agent_with_nothing_to_show_ends_where_a_certificate_is_asked_for_and_one_that_joined_tries_again(
+    tmp_path: Path,
+) -> None:
+    """Both went on for ever, and said that nobody answered."""
+    of_hosts = authority(tmp_path / "hosts")
+    with server(tmp_path, "--agents-client-ca", str(of_hosts.files / "ca.pem")) as running:
+        ca = running.authority.files / "ca.pem"
+        done = run_to_its_end(running, tmp_path)
+        assert (done.code, "[client-certificate-needed]" in done.err) == (ExitCode.CONFIG, True)
+        assert "--cert and --key" in done.err
+        client = Client(running.agents, "gpu2", "a-token", trust(ca.read_text()))
+        with pytest.raises(Unavailable) as caught:
+            client.work()
+        client.disconnect()
+        assert caught.value.code == "client-certificate-needed"
+
+
+def test_an_agent_without_a_token_ends_and_is_told_how_to_get_one(shared: Server, tmp_path: Path) -> None:
+    """It went on for ever."""
+    done = run_to_its_end(shared, tmp_path)
+    assert (done.code, "[agent-token-missing]" in done.err) == (ExitCode.CONFIG, True)
+    assert "cantle agent join" in done.err
+
+
+def run_to_its_end(where: Server, state: Path) -> Done:
+    """``cantle agent run`` of a host that never joined."""
+    how = ["--ca-file", str(where.authority.files / "ca.pem"), "--state-dir", str(state / "gpu2"), "--simulate", "t4"]
+    return cantle("agent", "run", "--server", where.agents, *how)
 
 
 def test_a_host_that_joins_under_another_name_takes_its_memory_along(shared: Server, tmp_path: Path) -> None:
