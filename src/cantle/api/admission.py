@@ -16,6 +16,8 @@ from cantle.errors import Forbidden
 
 Admit = Callable[[dict[str, Any]], None]
 
+_MEND = "Use a program, or a page that this service itself serves."
+
 
 def anyone(environ: dict[str, Any]) -> None:
     """Admit every request: its token decides."""
@@ -53,9 +55,9 @@ def this_machine(*, allow_remote: bool, allowed_hosts: tuple[str, ...]) -> Admit
 def _refuse_other_sites(environ: dict[str, Any], host: str) -> None:
     origin = environ.get("HTTP_ORIGIN")
     if origin is not None and origin.partition("://")[2] != host:
-        raise Forbidden("other-origin", f"A web page of '{origin}' may not use this service.")
+        raise Forbidden("other-origin", f"A web page of '{origin}' may not use this service. {_MEND}")
     if environ.get("HTTP_SEC_FETCH_SITE") in ("cross-site", "same-site"):
-        raise Forbidden("other-origin", "A web page of another site may not use this service.")
+        raise Forbidden("other-origin", f"A web page of another site may not use this service. {_MEND}")
 
 
 def _hostname(host: str) -> str:

@@ -155,7 +155,10 @@ def _from_falcon(
             allow=allowed,
         )
     elif error.status_code == 404:
-        translated = NotFound("no-such-path", f"There is nothing at {request.path}.")
+        translated = NotFound(
+            "no-such-path",
+            f"There is nothing at {request.path}. GET /v1/openapi.json of the public API lists all it has.",
+        )
     elif error.status_code < 500:
         translated = BadRequest("bad-request", error.description or error.title or "The request cannot be read.")
     else:

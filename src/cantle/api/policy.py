@@ -60,9 +60,17 @@ class Policy:
         if rule == PUBLIC:
             return
         if who.project_id is None and rule in _SCOPED:
-            raise Forbidden("project-scope-needed", f"{rule} needs a token that is scoped to a project.", rule=rule)
+            raise Forbidden(
+                "project-scope-needed",
+                f"{rule} needs a token that is scoped to a project: name one when you log in, as with OS_PROJECT_NAME.",
+                rule=rule,
+            )
         if not self.allows(rule, who):
-            raise Forbidden("policy-denied", f"Policy doesn't allow {rule} to be performed.", rule=rule)
+            raise Forbidden(
+                "policy-denied",
+                f"Policy doesn't allow {rule} to be performed. Use a token with a role that may: 'cantle-policy matrix' shows which.",
+                rule=rule,
+            )
 
     def allows(self, rule: str, who: Identity) -> bool:
         """Whether ``rule`` allows ``who``; a rule nobody knows allows nobody.

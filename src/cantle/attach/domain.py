@@ -144,7 +144,11 @@ def _now(root: Root, state: Domain) -> Domain | None:
 def _named(root: Root, name: str) -> list[Domain]:
     found = [one for one in domains(root) if one.name == name]
     if not found:
-        raise NotFound("guest-not-found", f"libvirt has no domain {name} on this host", guest=f"libvirt:{name}")
+        raise NotFound(
+            "guest-not-found",
+            f"libvirt has no domain {name} on this host: 'virsh list --all' names those it has",
+            guest=f"libvirt:{name}",
+        )
     return found
 
 

@@ -249,7 +249,11 @@ def _call(root: Root, method: str, path: str, body: object = None, etag: str = "
         return None
     if status == http.client.NOT_FOUND:
         name = path.split("/")[3]
-        raise NotFound("guest-not-found", f"Incus has no container {name} on this host", guest=f"incus:{name}")
+        raise NotFound(
+            "guest-not-found",
+            f"Incus has no container {name} on this host: 'incus list' names those it has",
+            guest=f"incus:{name}",
+        )
     if status >= http.client.BAD_REQUEST:
         raise HostError("incus-refused", f"Incus refused {method} {path}: {said.error or status}")
     return said.metadata, found

@@ -255,7 +255,7 @@ def _config(root: Root, name: str) -> str:
         if not root.exists(place):
             raise NotFound(
                 "guest-not-found",
-                f"there is no LXC container {name} on this host: no {root.host_path(place)}",
+                f"there is no LXC container {name} on this host: no {root.host_path(place)}; 'lxc-ls' names those there are",
                 guest=f"lxc:{name}",
             ) from error
         raise

@@ -274,7 +274,9 @@ def segment(text: str) -> str:
     if not text:
         raise click.UsageError("The name or uuid is empty.")
     if "/" in text:
-        raise errors.NotFound("no-such-name", f"There is nothing named {text!r}: no name or uuid has a slash in it.")
+        raise errors.NotFound(
+            "no-such-name", f"There is nothing named {text!r}: no name or uuid has a slash in it. Write it without."
+        )
     return quote(_text(text), safe="")
 
 

@@ -17,6 +17,7 @@ from cantle.cli.placement_adopt import taken_rows
 from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import placement as conf_placement
+from cantle.engine import absent
 from cantle.errors import BadConfig, CantleError, Conflict, NotFound
 from cantle.keeper import placement_adopt, placement_check, placement_diff, placement_isolation
 from cantle.keeper.placement import Publishing
@@ -212,7 +213,7 @@ def _ground(config_files: Sequence[str], names: Sequence[str]) -> Iterator[Groun
                 click.echo(safe(f"cantle: warning: {words}"), err=True)
         for name in names:
             if name not in found:
-                raise NotFound("host-not-found", f"There is no host {name}.", hostname=name)
+                raise absent.host(name)
         yield Ground(db, publishing, found)
     finally:
         db.close()

@@ -12,7 +12,8 @@ from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import pci as conf_pci
 from cantle.conf import placement as conf_placement
-from cantle.errors import BadConfig, NotFound
+from cantle.engine import absent
+from cantle.errors import BadConfig
 from cantle.keeper.placement_explain import explain
 from cantle.store import publication
 from cantle.store.database import Database
@@ -37,7 +38,7 @@ def ask(
         if hostname is not None:
             with db.read() as connection:
                 if not publication.hosts_named(connection, [hostname]):
-                    raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+                    raise absent.host(hostname)
         found = explain(
             db,
             client,

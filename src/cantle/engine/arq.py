@@ -7,11 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import absent, audit
 from cantle.engine.access import need_service, project_filter, sees
 from cantle.engine.clock import now
 from cantle.engine.parting import HOLDING, check_locked, refuse_lent, take_back
-from cantle.errors import Locked, NotFound
+from cantle.errors import Locked
 from cantle.model import uuids
 from cantle.model.arq import RESOLVED, Arq, ArqState
 from cantle.model.audit import Thing
@@ -36,7 +36,7 @@ def create_arqs(db: Database, who: Identity, profile_name: str) -> list[Arq]:
     def work(connection: Connection) -> list[Arq]:
         found = profile.by_name(connection, profile_name)
         if found is None:
-            raise NotFound("profile-not-found", f"There is no device profile {profile_name!r}.", ref=profile_name)
+            raise absent.profile(profile_name)
         rows: list[dict[str, Any]] = [
             {
                 "uuid": uuids.new(),
@@ -141,7 +141,7 @@ def get_arq(db: Database, who: Identity, uuid: str) -> Arq:
     with db.look() as connection:
         found = store.by_uuid(connection, wanted)
     if found is None or not sees(who, found.project_id, found.instance_uuid):
-        raise _missing([uuid])
+        raise absent.arqs([uuid])
     return found
 
 
@@ -169,7 +169,7 @@ def delete_arqs(db: Database, who: Identity, wanted: Sequence[str]) -> None:
     missing = db.run(work)
     audit.note(who, "arq.delete", *(text for text in wanted if text not in missing))
     if missing:
-        raise _missing(missing)
+        raise absent.arqs(missing)
 
 
 def delete_arqs_of_instance(db: Database, who: Identity, instance: str) -> None:
@@ -204,7 +204,3 @@ def _delete(connection: Connection, rows: Sequence[Record], who: Identity) -> No
 
 def _made(number: int, row: dict[str, Any]) -> Arq:
     return Arq(id=number, **{key: value for key, value in row.items() if key != "profile_id"})
-
-
-def _missing(named: Sequence[str]) -> NotFound:
-    return NotFound("arq-not-found", f"There is no accelerator request {', '.join(named)}.", arqs=list(named))

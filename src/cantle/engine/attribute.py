@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import absent, audit
 from cantle.engine.clock import now
-from cantle.errors import BadRequest, Conflict, NotFound
+from cantle.errors import BadRequest, Conflict
 from cantle.model import uuids
 from cantle.model.audit import Thing
 from cantle.model.deployable import Attribute
@@ -54,7 +54,7 @@ def create_attribute(db: Database, who: Identity, *, deployable_id: object, key:
     def work(connection: Connection) -> Attribute:
         standing = store.standing(connection, number, name)
         if standing is None:
-            raise NotFound("deployable-not-found", f"There is no deployable number {number}.", deployable_id=number)
+            raise absent.deployable_number(number)
         if standing.uuid is not None:
             raise Conflict(
                 "attribute-exists", f"Deployable {number} has an attribute {name} already; delete that first.", key=name
@@ -99,5 +99,5 @@ def delete_attribute(db: Database, who: Identity, uuid: str) -> None:
 def _found(connection: Connection, uuid: str) -> Attribute:
     attribute = store.by_uuid(connection, uuids.canonical(uuid) or "")
     if attribute is None:
-        raise NotFound("attribute-not-found", f"There is no attribute {uuid}.", uuid=uuid)
+        raise absent.attribute(uuid)
     return attribute

@@ -14,11 +14,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit
+from cantle.engine import absent, announce, audit
 from cantle.engine.access import need_service, sees
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.engine.parting import HOLDING, check_locked, refuse_lent, take_back
-from cantle.errors import BadRequest, CantleError, Conflict, Forbidden, NoCapacity, NotFound
+from cantle.errors import BadRequest, CantleError, Conflict, Forbidden, NoCapacity
 from cantle.model import uuids
 from cantle.model.arq import BINDABLE, ArqState
 from cantle.model.host import check_name, same_host
@@ -103,7 +103,7 @@ def unbind(db: Database, who: Identity, unbinds: Sequence[Unbind]) -> None:
         known = {row.uuid for row in rows}
         for uuid in wanted:
             if uuid not in known:
-                raise _missing(uuid)
+                raise absent.arqs([uuid])
         refuse_lent(rows)
         moving = [row for row in rows if row.state != ArqState.UNBOUND]
         moment = now()
@@ -122,7 +122,8 @@ def _checked(who: Identity, binds: Sequence[Bind]) -> dict[str, Bind]:
         check_name(one.hostname.removesuffix("."))
         if one.project_id is not None and not who.is_admin:
             raise Forbidden(
-                "project-needs-admin", "Only an administrator may say whose project_id an accelerator request is."
+                "project-needs-admin",
+                "Only an administrator may say whose project_id an accelerator request is; leave it out.",
             )
         uuid = _arq_uuid(one.arq_uuid)
         asked[uuid] = replace(
@@ -139,7 +140,7 @@ def _checked(who: Identity, binds: Sequence[Bind]) -> dict[str, Bind]:
 def _must_bind(who: Identity, one: Bind, row: Record | None) -> bool:
     """Whether anything is left to do for it; refuses what cannot be bound."""
     if row is None or not sees(who, row.project_id, row.instance_uuid):
-        raise _missing(one.arq_uuid)
+        raise absent.arqs([one.arq_uuid])
     refuse_lent([row])
     if row.state in BINDABLE:
         return True
@@ -240,9 +241,7 @@ def _of_pool(one: Bind, arq: Record, members: Sequence[Record], free: dict[int, 
 
 def _check_provider(one: Bind, arq: Record, provider: Record | None) -> None:
     if provider is None:
-        raise NotFound(
-            "provider-not-found", f"There is no provider {one.device_rp_uuid} of ours.", rp_uuid=one.device_rp_uuid
-        )
+        raise absent.provider(one.device_rp_uuid)
     if not same_host(provider.hostname, one.hostname):
         raise BadRequest(
             "host-of-other-provider",
@@ -294,9 +293,5 @@ def _set_owners(connection: Connection, todo: Mapping[str, Bind], owners: Mappin
 def _arq_uuid(text: str) -> str:
     uuid = uuids.canonical(text)
     if uuid is None:
-        raise _missing(text)
+        raise absent.arqs([text])
     return uuid
-
-
-def _missing(uuid: str) -> NotFound:
-    return NotFound("arq-not-found", f"There is no accelerator request {uuid}.", arqs=[uuid])

@@ -8,7 +8,8 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
-from cantle.errors import BadRequest, NotFound
+from cantle.engine import absent
+from cantle.errors import BadRequest
 from cantle.model import extra_specs, request
 from cantle.model.alias import Aliases
 from cantle.model.attachment import GuestKind
@@ -51,7 +52,7 @@ def by_name(connection: Connection, name: str, count: int, aliases: Aliases) -> 
     """
     rows = offer.asked(connection, name)
     if not rows:
-        raise NotFound("profile-not-found", f"There is no device profile or flavor {name!r}.", ref=name)
+        raise absent.profile_or_flavor(name)
     kinds = tuple(load(row.digest, row.facts) for row in rows if row.digest is not None)
     return Asked(name, _times(once(connection, rows[0], aliases), name, count), kinds, rows[0].id)
 
@@ -200,7 +201,7 @@ def of_extra_specs(connection: Connection, specs: Mapping[str, str], aliases: Al
         return extra_specs.read(specs, aliases)
     found = profile.by_name(connection, name)
     if found is None:
-        raise NotFound("profile-not-found", f"{extra_specs.PROFILE}: there is no device profile {name!r}.", ref=name)
+        raise absent.profile_named_by(extra_specs.PROFILE, name)
     return extra_specs.read(specs, aliases, found.groups)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from cantle.engine import audit
-from cantle.errors import Conflict, NotFound
+from cantle.engine import absent, audit
+from cantle.errors import Conflict
 from cantle.model import uuids
 from cantle.model.deployable import Deployable
 from cantle.model.identity import Identity
@@ -34,7 +34,7 @@ def get_deployable(db: Database, uuid: str) -> Deployable:
     with db.read() as connection:
         found = store.by_uuid(connection, wanted)
     if found is None:
-        raise NotFound("deployable-not-found", f"There is no deployable {uuid}.", uuid=uuid)
+        raise absent.deployable(uuid)
     return found
 
 

@@ -7,9 +7,8 @@ import datetime as dt
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit
+from cantle.engine import absent, announce, audit
 from cantle.engine.clock import now
-from cantle.errors import NotFound
 from cantle.model import uuids
 from cantle.model.audit import Thing
 from cantle.model.device import Device, DeviceStatus
@@ -68,8 +67,8 @@ def device_at(connection: Connection, hostname: str, address: str) -> Device:
     if device is not None:
         return device
     if host.find(connection, hostname) is None:
-        raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
-    raise NotFound("device-not-found", f"Host {hostname} has no device {address}.", address=address)
+        raise absent.host(hostname)
+    raise absent.device_at(hostname, address)
 
 
 def set_status(db: Database, who: Identity, uuid: str, status: DeviceStatus) -> Device:
@@ -104,5 +103,5 @@ def tell(connection: Connection, kind: EventType, device: Device, moment: dt.dat
 def _found(connection: Connection, uuid: str) -> Device:
     device = store.by_uuid(connection, uuids.canonical(uuid) or "")
     if device is None:
-        raise NotFound("device-not-found", f"There is no device {uuid}.", uuid=uuid)
+        raise absent.device(uuid)
     return device

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection
 
-from cantle.engine import choice
+from cantle.engine import absent, choice
 from cantle.engine.choice import Asked
-from cantle.errors import BadRequest, NoCapacity, NotFound
+from cantle.errors import BadRequest, NoCapacity
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.explanation import Explanation
 from cantle.model.kind import mismatch
@@ -43,7 +43,7 @@ def explain(
         else:
             asked = choice.by_extra_specs(connection, extra_specs or {}, count, aliases)
         if hostname is not None and host.find(connection, hostname) is None:
-            raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+            raise absent.host(hostname)
         return look(connection, asked, hostname=hostname, nodes=nodes)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit, choice, idempotency
+from cantle.engine import absent, audit, choice, idempotency
 from cantle.engine.clock import now
 from cantle.engine.profile import check_description
-from cantle.errors import Conflict, NotFound
+from cantle.errors import Conflict
 from cantle.model import uuids
 from cantle.model.alias import Aliases
 from cantle.model.audit import Thing
@@ -70,7 +70,7 @@ def get_flavor(db: Database, ref: str) -> Flavor:
     with db.read() as connection:
         found = store.by_ref(connection, ref, uuids.canonical(ref))
     if found is None:
-        raise _missing(ref)
+        raise absent.flavor(ref)
     return found
 
 
@@ -93,7 +93,7 @@ def delete_flavor(db: Database, who: Identity, ref: str) -> None:
     def work(connection: Connection) -> None:
         found = store.by_ref(connection, ref, uuids.canonical(ref))
         if found is None:
-            raise _missing(ref)
+            raise absent.flavor(ref)
         if any(row.in_use for row in profile.with_use(connection, [found.name], [found.uuid]) if row.id == found.id):
             raise Conflict(
                 "flavor-in-use", f"Leases were made from {found.name}; release those first.", name=found.name
@@ -103,7 +103,3 @@ def delete_flavor(db: Database, who: Identity, ref: str) -> None:
 
     db.run(work)
     audit.note(who, "flavor.delete", ref)
-
-
-def _missing(ref: str) -> NotFound:
-    return NotFound("flavor-not-found", f"There is no flavor {ref}. 'cantle flavor list' shows them all.", ref=ref)

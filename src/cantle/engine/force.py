@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, loan
+from cantle.engine import absent, announce, audit, loan
 from cantle.engine.access import sees
 from cantle.engine.clock import now
-from cantle.engine.lease import end, lease_missing, thing
+from cantle.engine.lease import end, thing
 from cantle.errors import BadRequest, Conflict
 from cantle.model import uuids
 from cantle.model.audit import UNIT_FORCED
@@ -42,7 +42,7 @@ def force_release(db: Database, who: Identity, uuid: str, reason: str | None = N
     def work(connection: Connection) -> Lease:
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
         if row is None or not sees(who, row.project_id):
-            raise lease_missing(uuid)
+            raise absent.lease(uuid)
         # Of a lease that was moved the former host may still hold units.
         holding = {one.held_on_id for one in claim.of_lease(connection, row.id)} | {row.host_id}
         host.lock(connection, sorted(holding))

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
-from cantle.errors import Conflict, NotFound
+from cantle.engine import absent, audit
+from cantle.errors import Conflict
 from cantle.model.audit import Thing
 from cantle.model.host import DOWN_AFTER_S, Host, check_name
 from cantle.model.identity import Identity
@@ -42,7 +42,7 @@ def get_host(db: Database, hostname: str) -> Host:
     with db.read() as connection:
         found = store.listed(connection, {"hostname": hostname})
     if not found:
-        raise _missing(hostname)
+        raise absent.host(hostname)
     return found[0]
 
 
@@ -194,12 +194,8 @@ def rename(db: Database, who: Identity, hostname: str, to: str) -> Host:
 def _locked(connection: Connection, hostname: str) -> Record:
     row = store.find(connection, hostname, lock=True)
     if row is None or row.forgotten_at is not None:
-        raise _missing(hostname)
+        raise absent.host(hostname)
     return row
-
-
-def _missing(hostname: str) -> NotFound:
-    return NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
 
 
 def _in_use(hostname: str, holders: Sequence[Record]) -> Conflict:

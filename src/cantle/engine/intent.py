@@ -6,10 +6,10 @@ import dataclasses
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit, mode_check
+from cantle.engine import absent, audit, mode_check
 from cantle.engine.clock import now
 from cantle.engine.device import device_at, tell
-from cantle.errors import NotFound, PreconditionFailed, PreconditionRequired
+from cantle.errors import PreconditionFailed, PreconditionRequired
 from cantle.model.audit import Thing
 from cantle.model.device import Device
 from cantle.model.event import EventType
@@ -29,7 +29,7 @@ def get_intent(db: Database, hostname: str, address: str) -> Device:
     with db.read() as connection:
         device = device_at(connection, hostname, address)
     if device.intent.intent is None:
-        raise _none(device)
+        raise absent.intent(device.hostname, device.address)
     return device
 
 
@@ -76,7 +76,7 @@ def clear_intent(
     def work(connection: Connection) -> Device:
         device = _locked(connection, hostname, address)
         if device.intent.intent is None:
-            raise _none(device)
+            raise absent.intent(device.hostname, device.address)
         _check_free(connection, device, precondition)
         return _wish(connection, who, device, None)
 
@@ -88,7 +88,7 @@ def clear_intent(
 def _locked(connection: Connection, hostname: str, address: str) -> Device:
     """The device, with its host locked: whoever claims of it waits, and has to look again."""
     if not host.lock_named(connection, hostname):
-        raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+        raise absent.host(hostname)
     return device_at(connection, hostname, address)
 
 
@@ -129,11 +129,3 @@ def _wish(connection: Connection, who: Identity, device: Device, wish: Intent | 
     wake(connection, host_topic(device.hostname))
     wake(connection, report_topic(device.hostname))
     return device_at(connection, device.hostname, device.address)
-
-
-def _none(device: Device) -> NotFound:
-    return NotFound(
-        "intent-not-found",
-        f"There is no intent for {device.address} of {device.hostname}: the host's configuration decides.",
-        address=device.address,
-    )

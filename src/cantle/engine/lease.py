@@ -8,12 +8,11 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, choice, explain, guest, idempotency, quota
+from cantle.engine import absent, announce, audit, choice, explain, guest, idempotency, quota
 from cantle.engine.access import project_filter, sees
 from cantle.engine.choice import Asked
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.engine.terms import End, Terms, check_size, check_startable, check_stoppable, end_time
-from cantle.errors import NotFound
 from cantle.model import uuids
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.arq import Arq, ArqState
@@ -106,7 +105,7 @@ def _refuse(db: Database, asked: Asked, hostname: str | None, nodes: Collection[
     """Look at every host. Returns only when one would do."""
     with db.read() as connection:
         if hostname is not None and host.find(connection, hostname) is None:
-            raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+            raise absent.host(hostname)
         explanation = explain.look(connection, asked, hostname=hostname, nodes=nodes)
     if not explanation.fit_count:
         raise explain.refusal(asked, explanation, hostname=hostname, nodes=nodes)
@@ -120,7 +119,7 @@ def get_lease(db: Database, who: Identity, uuid: str) -> Lease:
     with db.read() as connection:
         found = store.by_uuid(connection, uuids.canonical(uuid) or "")
     if found is None or not sees(who, found.project_id):
-        raise lease_missing(uuid)
+        raise absent.lease(uuid)
     return found
 
 
@@ -147,7 +146,7 @@ def release_lease(db: Database, who: Identity, uuid: str) -> Lease:
     def work(connection: Connection) -> Lease:
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
         if row is None or not sees(who, row.project_id):
-            raise lease_missing(uuid)
+            raise absent.lease(uuid)
         end(connection, row, who)
         return dataclasses.replace(store.lease(row, ()), state=store.given_back(row))
 
@@ -267,8 +266,3 @@ def _arq(terms: Terms, one: Taken) -> dict[str, Any]:
         "device_rp_uuid": one.offer.rp_uuid,
         "created_at": terms.moment,
     }
-
-
-def lease_missing(uuid: str) -> NotFound:
-    """The refusal of a lease that is not there, or is another project's."""
-    return NotFound("lease-not-found", f"There is no lease {uuid}.", uuid=uuid)

@@ -7,13 +7,13 @@ from collections.abc import Collection
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, choice, explain, guest, quota
+from cantle.engine import absent, announce, audit, choice, explain, guest, quota
 from cantle.engine import lease as leases
 from cantle.engine.access import sees
 from cantle.engine.choice import Asked
 from cantle.engine.clock import now
 from cantle.engine.terms import Terms
-from cantle.errors import Conflict, NotFound
+from cantle.errors import Conflict
 from cantle.model import uuids
 from cantle.model.alias import Aliases
 from cantle.model.attachment import GuestKind
@@ -103,11 +103,11 @@ def move_lease(
 def _row(connection: Connection, who: Identity, uuid: str, to: str) -> Record:
     row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
     if row is None or not sees(who, row.project_id):
-        raise leases.lease_missing(uuid)
+        raise absent.lease(uuid)
     if row.released_at is not None:
         raise _over(row.uuid)
     if host.find(connection, to) is None:
-        raise NotFound("host-not-found", f"There is no host {to}.", hostname=to)
+        raise absent.host(to)
     if row.hostname == to:
         raise Conflict("lease-is-there", f"Lease {row.uuid} is on {to} already.")
     return row

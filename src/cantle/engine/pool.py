@@ -6,7 +6,7 @@ import logging
 
 from sqlalchemy import Connection
 
-from cantle.errors import NotFound
+from cantle.engine import absent
 from cantle.model.pool_view import PoolView, views
 from cantle.store import host, kind, offer
 from cantle.store.database import Database
@@ -21,7 +21,7 @@ def list_pools(db: Database, *, hostname: str | None = None) -> list[PoolView]:
     """
     with db.read() as connection:
         if hostname is not None and host.find(connection, hostname) is None:
-            raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+            raise absent.host(hostname)
         return _pools(connection, hostname)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit, idempotency
+from cantle.engine import absent, audit, idempotency
 from cantle.engine.clock import now
-from cantle.errors import BadRequest, Conflict, NotFound
+from cantle.errors import BadRequest, Conflict
 from cantle.model import request, uuids
 from cantle.model.audit import Thing
 from cantle.model.identity import Identity
@@ -75,7 +75,7 @@ def get_profile(db: Database, ref: str) -> DeviceProfile:
     with db.read() as connection:
         found = store.by_ref(connection, ref, uuid)
     if not found:
-        raise NotFound("profile-not-found", f"There is no device profile {ref}.", ref=ref)
+        raise absent.profile(ref)
     return next((profile for profile in found if profile.uuid == uuid), found[0])
 
 
@@ -102,7 +102,7 @@ def delete_profiles(db: Database, who: Identity, refs: Sequence[str]) -> None:
         meant = {ref: by_uuid.get(uuids.canonical(ref)) or by_name.get(ref) for ref in refs}
         missing = [ref for ref, row in meant.items() if row is None]
         if missing:
-            raise NotFound("profile-not-found", f"There is no device profile {', '.join(missing)}.", refs=missing)
+            raise absent.profiles(missing)
         going = {row.id: row.name for row in meant.values() if row is not None}
         used = sorted(row.name for row in rows if row.in_use and row.id in going)
         if used:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import absent, audit
 from cantle.engine.access import project_filter, sees
 from cantle.engine.clock import now
-from cantle.errors import BadRequest, Conflict, NotFound
+from cantle.errors import BadRequest, Conflict
 from cantle.model.audit import Thing
 from cantle.model.identity import Identity
 from cantle.model.page import Page
@@ -66,7 +66,7 @@ def list_quotas(db: Database, who: Identity, project: str | None = None, *, page
     :raises NotFound: ``project-not-found``: another's, and the caller is no administrator.
     """
     if project is not None and not sees(who, project):
-        raise NotFound("project-not-found", f"There is no project {project} of yours.", project_id=project)
+        raise absent.project(project)
     page = page or Page(sort_key=_SORT_KEY)
     if page.sort_key != _SORT_KEY:
         raise BadRequest("bad-sort-key", f"sort_key is {page.sort_key!r}; this list sorts by {_SORT_KEY}.")
@@ -86,7 +86,7 @@ def _seen(page: Page) -> tuple[str, str] | None:
         return None
     project, slash, resource_class = page.marker.rpartition("/")
     if not slash:
-        raise BadRequest("marker-not-found", f"marker is {page.marker!r}; in this list it is PROJECT/CLASS.")
+        raise BadRequest("marker-not-found", f"marker is {page.marker!r}; give the last entry seen, as PROJECT/CLASS.")
     return project, resource_class
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit
+from cantle.engine import absent, announce, audit
 from cantle.engine.access import sees
 from cantle.engine.clock import now
-from cantle.engine.lease import lease_missing, thing
+from cantle.engine.lease import thing
 from cantle.engine.terms import End, check_stoppable, end_time
 from cantle.errors import Conflict
 from cantle.model import uuids
@@ -32,7 +32,7 @@ def renew_lease(db: Database, who: Identity, uuid: str, expires_at: End, on_expi
     def work(connection: Connection) -> Lease:
         row = store.row_by_uuid(connection, uuids.canonical(uuid) or "")
         if row is None or not sees(who, row.project_id):
-            raise lease_missing(uuid)
+            raise absent.lease(uuid)
         then = on_expiry or OnExpiry(row.on_expiry)
         if then is OnExpiry.STOP_GUEST:
             check_stoppable(f"Lease {row.uuid}", row.guest_kind)

@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection
 
-from cantle.engine import announce, audit, loan
+from cantle.engine import absent, announce, audit, loan
 from cantle.engine.clock import now
 from cantle.engine.fence import check_protocol, check_start
-from cantle.errors import Conflict, NotFound
+from cantle.errors import Conflict
 from cantle.model import uuids
 from cantle.model.arq import ArqState
 from cantle.model.audit import UNIT_CLEANING, UNIT_HELD, UNIT_QUARANTINED
@@ -100,7 +100,7 @@ def accept_results(db: Database, hostname: str, results: Results) -> None:
     def work(connection: Connection) -> None:
         row = host.spoken_for(connection, hostname, lock=True)
         if row is None:
-            raise NotFound("host-not-found", f"Host {hostname} has never reported; its agent sends an inventory first.")
+            raise absent.report(hostname)
         check_start(row, results.agent_start)
         if row.agent_start != results.agent_start:
             raise Conflict(

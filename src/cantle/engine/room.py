@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cantle.engine import choice
+from cantle.engine import absent, choice
 from cantle.engine.choice import Asked
-from cantle.errors import CantleError, NotFound
+from cantle.errors import CantleError
 from cantle.model.alias import Aliases
 from cantle.model.kind import mismatch
 from cantle.model.offer import Offer
@@ -25,9 +25,9 @@ def list_room(db: Database, *, aliases: Aliases, name: str | None = None, hostna
         kinds = tuple(kind.all_kinds(connection))
         rows = store.asked_for(connection, name)
         if name is not None and not rows:
-            raise NotFound("profile-not-found", f"There is no device profile or flavor {name!r}.", ref=name)
+            raise absent.profile_or_flavor(name)
         if hostname is not None and host.find(connection, hostname) is None:
-            raise NotFound("host-not-found", f"There is no host {hostname}.", hostname=hostname)
+            raise absent.host(hostname)
         counts: dict[str, dict[str, int]] = {}
         asked: list[Asked] = []
         problems: dict[str, str] = {}

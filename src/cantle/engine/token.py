@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from sqlalchemy import Connection
 
-from cantle.engine import audit
+from cantle.engine import absent, audit
 from cantle.engine.clock import now
-from cantle.errors import BadRequest, CantleError, NotFound, Unauthorized
+from cantle.errors import BadRequest, CantleError, Unauthorized
 from cantle.model import host, uuids
 from cantle.model import token as model
 from cantle.model.audit import Thing
@@ -95,7 +95,7 @@ def get_token(db: Database, uuid: str) -> Token:
     with db.read() as connection:
         row = store.find(connection, uuid)
     if row is None:
-        raise NotFound("token-not-found", f"There is no token {uuid}. 'cantle token list --all' shows them.", uuid=uuid)
+        raise absent.token(uuid)
     return store.token(row)
 
 

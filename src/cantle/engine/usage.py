@@ -6,8 +6,9 @@ import datetime as dt
 from collections import defaultdict
 from dataclasses import dataclass
 
+from cantle.engine import absent
 from cantle.engine.access import project_filter, sees
-from cantle.errors import BadRequest, NotFound
+from cantle.errors import BadRequest
 from cantle.model.identity import Identity
 from cantle.store import usage as store
 from cantle.store.database import Database
@@ -36,7 +37,7 @@ def measure(
     if end <= begin:
         raise BadRequest("bad-argument", f"until ({end.isoformat()}) is not after since ({begin.isoformat()}).")
     if project is not None and not sees(who, project):
-        raise NotFound("project-not-found", f"There is no project {project} of yours.", project_id=project)
+        raise absent.project(project)
     only = project if project is not None else project_filter(who)
     spent: dict[tuple[str, str], list[float]] = defaultdict(list)
     with db.read() as connection:

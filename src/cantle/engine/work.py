@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cantle.engine import heartbeat
+from cantle.engine import absent, heartbeat
 from cantle.engine.fence import frozen, is_ahead
-from cantle.errors import NotFound
 from cantle.model.attach_handle import AttachType
 from cantle.model.intent import Intent
 from cantle.model.lease import OnExpiry
@@ -26,7 +25,7 @@ def current_work(db: Database, hostname: str) -> Work:
         rows = claim.work(connection, hostname)
         wishes = intent.of_host(connection, hostname)
     if not rows:
-        raise _unknown(hostname)
+        raise absent.report(hostname)
     claims = [row for row in rows if row.uuid is not None]
     return Work(
         generation=rows[0].generation,
@@ -76,7 +75,7 @@ def _row(db: Database, hostname: str) -> Record:
     with db.look() as connection:
         row = host.spoken_for(connection, hostname)
     if row is None:
-        raise _unknown(hostname)
+        raise absent.report(hostname)
     return row
 
 
@@ -97,9 +96,3 @@ def _wanted(row: Record) -> WantedHandle:
 
 def _wish(row: Record) -> DeviceIntent:
     return DeviceIntent.of(row.address, row.version, None if row.intent is None else Intent.loads(row.intent))
-
-
-def _unknown(hostname: str) -> NotFound:
-    return NotFound(
-        "host-not-found", f"Host {hostname} has never reported; its agent sends an inventory first.", hostname=hostname
-    )

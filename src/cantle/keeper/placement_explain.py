@@ -112,7 +112,10 @@ def _check(asked: Request, ours: Sequence[Ours]) -> None:
                 f"{group.name} says which cards it wants by their ids or labels, which Placement does not know; ask without --placement.",
             )
     if not ours:
-        raise NotFound("nothing-published", "Nothing of ours is published in Placement: see cantle placement diff.")
+        raise NotFound(
+            "nothing-published",
+            "Nothing of ours is published in Placement; 'cantle placement diff' shows what shall be.",
+        )
 
 
 def look(client: PlacementClient, asked: Request) -> Look:

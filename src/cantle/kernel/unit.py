@@ -50,7 +50,11 @@ def find(root: Root, address: PciAddress, hardware: str = "") -> Unit:
     """
     card = _function(root, address)
     if card is None:
-        raise NotFound("pci-device-not-found", f"there is no PCI device at {address}", address=str(address))
+        raise NotFound(
+            "pci-device-not-found",
+            f"there is no PCI device at {address}; 'cantle scan' shows those there are",
+            address=str(address),
+        )
     found = f"{card.vendor_id}:{card.device_id}"
     if hardware and found != hardware:
         raise Conflict(

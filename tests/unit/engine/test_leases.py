@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import update
 from tests.unit.engine.cloud import ADMIN, ALICE, BOB, T4_2B, Host, capacity_of, make_profile, t4, whole
 
-from cantle.engine import choice
+from cantle.engine import absent, choice
 from cantle.engine.arq import list_arqs
 from cantle.engine.capacity import list_capacity
 from cantle.engine.clock import now
@@ -186,6 +186,7 @@ def test_a_tenant_sees_and_releases_his_own_leases_only(db: Database, host: Host
         for touch in (get_lease, release_lease, partial(wait_lease, seconds=0)):
             with pytest.raises(NotFound) as caught:
                 touch(db, ALICE, uuid)
+            assert caught.value.message == absent.lease(uuid).message  # one that is another's as one that is nobody's
             assert caught.value.code == "lease-not-found"
     assert release_lease(db, ADMIN, yours.uuid).state is LeaseState.RELEASING
 
