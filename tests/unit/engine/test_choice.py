@@ -9,9 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 from tests.databases import database
 from tests.unit.engine.cloud import ALICE, Host, make_profile, t4, whole
+from tests.unit.keeper.conftest import until
 
 from cantle.engine import choice
 from cantle.engine.lease import create_lease, release_lease
@@ -90,5 +91,12 @@ def test_who_finds_all_hosts_busy_waits_for_the_best_one() -> None:
         assert best is not None
         with busy(db, "h0", "h1") as free:
             lease = somebody.submit(create_lease, db, ALICE, profile_name="vgpu")
+            until(lambda: _waits(db))
             free[best.hostname].set()
             assert lease.result(30).hostname == best.hostname
+
+
+def _waits(db: Database) -> bool:
+    """Whether somebody waits for a lock in this PostgreSQL."""
+    with db.look() as connection:
+        return connection.execute(text("SELECT 1 FROM pg_locks WHERE NOT granted")).first() is not None
