@@ -2,7 +2,7 @@
 
 The order of a start: everything that may be refused comes before anything is made. Configuration is read, the state directory
 held, the ports bound; then the schema is brought up to date in a child process (Alembic's memory goes with it), the database
-opened, the agents started, and only then are requests answered.
+opened, the agents started, and only then are requests answered. That it serves is said when the agents have told what they have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import logging
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from cantle.cli.listen import Address, HttpServer
 from cantle.cli.notify import notify
 from cantle.cli.parts import Parts
 from cantle.cli.reach import Reach, agents_url, reach_options
+from cantle.cli.readiness import say_ready
 from cantle.cli.state_dir import StateDir
 from cantle.cli.state_dir import default as default_state_dir
 from cantle.conf import api as conf_api
@@ -114,8 +114,9 @@ def serve(
 ) -> None:
     """Run Cantle on this machine: API, keeper and this host's agent in one process.
 
-    Unless told otherwise it answers this machine only. It keeps all it knows in the state directory. Ctrl-C or SIGTERM ends it; what it
-    lent stays lent. With --auth token, the first start writes an administrator's token into admin.token there.
+    Unless told otherwise it answers this machine only. It keeps all it knows in the state directory. It says that it is serving when
+    its hosts have told what they have, after 10 s at the latest. Ctrl-C or SIGTERM ends it; what it lent stays lent. With
+    --auth token, the first start writes an administrator's token into admin.token there.
 
     \b
     Examples:
@@ -265,11 +266,11 @@ def _run(stack: contextlib.ExitStack, plan: Plan) -> None:
     for host, agent in zip(plan.hosts, agents, strict=True):
         parts.start(f"agent of {host.name}", agent.run)
     parts.start("listener", lambda: public.serve(public_app(database, settings)))
-    click.echo(f"cantle is serving on {public.url} (state {state.path})")
+    begun = {host.name: agent.begun for host, agent in zip(plan.hosts, agents, strict=True)}
+    lines = [f"cantle is serving on {public.url} (state {state.path})"]
     if outer is not None:
-        click.echo(f"agents of other hosts are answered on {outer.url}")
-    sys.stdout.flush()
-    notify("READY=1")
+        lines.append(f"agents of other hosts are answered on {outer.url}")
+    parts.start("readiness", lambda: say_ready(begun, parts.stop, lines))
     parts.wait()
     notify("STOPPING=1")
 

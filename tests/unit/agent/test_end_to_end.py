@@ -163,8 +163,9 @@ def test_after_a_reboot_with_the_server_away_what_was_lent_is_ready_again(
     simulate.reboot(t4)
     assert mdev.devices(t4) == []
     assert driver(t4) == "nvidia"
-    with running(service, t4, tmp_path / "agent", rescan=1.0):
+    with running(service, t4, tmp_path / "agent", rescan=1.0) as run:
         until(lambda: kernel_files(t4) == lent)
+        assert run.agent.begun.wait(PATIENCE), "who waits for its first word learns that it cannot be said"
         service.up()
         until(lambda: list_hosts(service.db)[0].agent_start is not None)
         assert service.give_back(slice_).state is LeaseState.RELEASED

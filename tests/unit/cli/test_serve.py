@@ -7,9 +7,11 @@ import os
 import resource
 import signal
 import socket
+import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +19,7 @@ import pytest
 from tests.unit.cli.serving import CANTLE, PATIENCE, Serving, cantle, clean, refused, serve_command, serving
 
 from cantle.cli.exit_codes import ExitCode
+from cantle.cli.readiness import still_silent
 from cantle.simulate import SimulatedRoot
 
 
@@ -220,6 +223,20 @@ def test_what_was_lent_is_still_lent_after_a_kill_and_a_restart(tmp_path: Path) 
         assert second.cantle("lease", "release", lease["uuid"], "--wait").code == 0
         assert all(row["free"] == row["total"] for row in second.json("capacity"))
         assert os.listdir(second.state / "simulated" / "t4" / "sys" / "bus" / "mdev" / "devices") == []
+
+
+def test_the_first_command_after_it_said_that_it_serves_finds_the_cards(tmp_path: Path) -> None:
+    with serving(tmp_path, "--simulate", "fake") as running, sqlite3.connect(running.state / "cantle.db") as database:
+        hosts = database.execute("SELECT count(DISTINCT host_id) FROM devices").fetchall()
+    assert hosts == [(2,)]
+
+
+def test_a_host_that_is_stuck_holds_up_only_for_a_while_that_it_serves() -> None:
+    told, stuck = threading.Event(), threading.Event()
+    told.set()
+    assert still_silent({"a": told, "b": stuck, "c": told}, seconds=0.01) == ["b"]
+    stuck.set()
+    assert still_silent({"a": told, "b": stuck}) == []
 
 
 def test_systemd_is_told_when_it_is_ready_and_when_it_stops(tmp_path: Path) -> None:
