@@ -269,6 +269,7 @@ class Agent:
         if work is not None and work.generation != self._telling.generation:
             self._take_up(work)  # a look that is owed comes with the next round
         elif self._telling.is_late or self._signals.owed or self._clock() >= due:
+            self._signals.owed = True
             self._seen = self._upkeep.look_at_guests()
             self._converge()
             self._signals.owed = False
@@ -318,7 +319,9 @@ class Agent:
             self._seen = self._upkeep.look_at_guests()
         if known is None or work.intents != known.intents:
             self._look_soon(0.0)
+        owed, self._signals.owed = self._signals.owed, True  # what fails is done again with the next try
         self._converge()
+        self._signals.owed = owed
 
     def _converge(self) -> None:
         """Do what there is to do, and tell what is new. A failed unit is tried again, since its guest may end or its card come back; so is

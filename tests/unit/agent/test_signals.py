@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
+from sqlalchemy import select, update
 from tests.unit.agent.service import TOKEN, Run, Service, running, until
 from tests.unit.attach.test_domains import put, status, xml
 
@@ -16,13 +18,17 @@ from cantle import simulate
 from cantle.agent.agent import Agent
 from cantle.agent.away import Away
 from cantle.agent.backoff import Backoff
+from cantle.agent.passes import Pass
 from cantle.agent.upkeep import Upkeep
 from cantle.api.app import agents_app
 from cantle.api.settings import Settings
 from cantle.attach.libvirt import hostdev_xml
+from cantle.errors import HostError
 from cantle.kernel import mdev
 from cantle.model.lease import LeaseState
+from cantle.store.database import host_topic
 from cantle.store.host import lock_named
+from cantle.store.tables import claims, hosts
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def test_a_guest_that_ends_just_as_new_work_comes_is_looked_at_all_the_same(
     with running(service, t4, tmp_path / "agent", rescan=3600.0) as run:
         agents.append(run.agent)
         assert service.borrow("slice").state is LeaseState.ACTIVE
-        until(lambda: looks_before and len(looks) > looks_before[0], 5.0)
+        until(lambda: looks_before and len(looks) > looks_before[0])
 
 
 class _RacedEvent(threading.Event):
@@ -84,24 +90,39 @@ class _RacedEvent(threading.Event):
 
 
 class _Recorded:
-    """The agents' listener, which refuses as many reports as it is told to, and remembers what it was asked."""
+    """The agents' listener, which refuses as many reports as it is told to, and remembers what it was asked.
+
+    ``waits``: it was asked last for work that is waited for. ``meanwhile``: happens once, while results are on their way.
+    """
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self._application = agents_app(service.db, Settings(agents_token=TOKEN))
         self._said: list[str] = []
         self.refuses = 0
+        self.waits = False
+        self.meanwhile: Callable[[], None] | None = None
         service.down()
         service.up(self)
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        wait = float(dict(parse_qsl(environ["QUERY_STRING"])).get("wait", "0"))
+        self.waits = environ["REQUEST_METHOD"] == "GET" and wait > 1
         self._said.append(environ["REQUEST_METHOD"])
+        if self._said[-1] == "POST" and self.meanwhile is not None:
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
         if self._said[-1] == "PUT" and self.refuses:
             self.refuses -= 1
             start_response("503 Service Unavailable", [("Content-Length", "0")])
             return [b""]
         answer: Iterable[bytes] = self._application(environ, start_response)
         return answer
+
+    @property
+    def reports(self) -> int:
+        """How many came."""
+        return self._said.count("PUT")
 
     @property
     def is_quiet(self) -> bool:
@@ -124,8 +145,9 @@ def test_a_container_that_ends_while_the_agent_finds_nothing_changed_is_looked_a
         raced.race = run.agent.look_again
         monkeypatch.setattr(run.agent._signals, "_host", raced)
         run.agent._client.interrupt()  # a round in which nothing has changed yet
-        until(lambda: len(looks) > before, 5.0)
+        until(lambda: len(looks) > before)
         assert raced.race is None
+        until(lambda: server.waits)  # and does not look for ever
 
 
 def test_a_container_that_ends_while_the_server_takes_no_report_is_looked_at(
@@ -142,7 +164,7 @@ def test_a_container_that_ends_while_the_server_takes_no_report_is_looked_at(
         ahead[0] = 3600.0  # so that there is something to report
         server.refuses = 1
         run.agent.look_again()
-        until(lambda: len(looks) > before, 5.0)
+        until(lambda: len(looks) > before)
         assert server.refuses == 0
 
 
@@ -168,6 +190,61 @@ def test_guests_that_could_not_be_looked_at_are_looked_at_again_soon_also_when_n
         until(lambda: len(looks) > between)
         place.rmdir()
         until(lambda: run.agent._retry_at is None)
+
+
+def test_a_slice_of_a_host_that_cannot_be_read_for_a_moment_is_made_with_the_next_try(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work was taken for done: nobody looked at it until the next look at everything, and by then its bind had failed."""
+    monkeypatch.setattr(Agent, "_watch", lambda _agent: None)
+    server = _Recorded(service)
+    with running(service, t4, tmp_path / "agent", rescan=3600.0):
+        first = service.borrow("slice")
+        until(lambda: server.is_quiet)
+        settle, errors = Upkeep.settle, [HostError("host-read-failed", "mdev: Input/output error")]
+
+        def settled(upkeep: Upkeep) -> Pass:
+            for error in errors:
+                errors.clear()
+                raise error
+            return settle(upkeep)
+
+        monkeypatch.setattr(Upkeep, "settle", settled)
+        assert service.borrow("slice").state is LeaseState.ACTIVE
+        assert errors == []
+        assert service.give_back(first).state is LeaseState.RELEASED
+
+
+def test_what_the_server_passed_over_since_more_had_happened_to_the_unit_is_told_again(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = _Recorded(service)
+
+    def happen() -> None:
+        with service.db.write() as connection:
+            assert lock_named(connection, "node1")
+            generation = select(hosts.c.generation).where(hosts.c.id == claims.c.host_id).scalar_subquery()
+            connection.execute(update(claims).values(generation=generation))
+
+    server.meanwhile = happen
+    with running(service, t4, tmp_path / "agent", rescan=3600.0):
+        assert service.borrow("slice").state is LeaseState.ACTIVE
+        assert server.meanwhile is None
+
+
+def test_an_agent_in_whose_place_somebody_waits_lets_the_server_decide_who_speaks_for_the_host(
+    service: Service, t4: simulate.SimulatedRoot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the two would take turns in waiting for work, as fast as they could."""
+    monkeypatch.setattr(Agent, "_watch", lambda _agent: None)
+    server = _Recorded(service)
+    with running(service, t4, tmp_path / "agent", rescan=3600.0):
+        assert service.borrow("slice").state is LeaseState.ACTIVE
+        until(lambda: server.is_quiet)
+        reports = server.reports
+        with service.db.wakeups.waiter(host_topic("node1"), alone=True):
+            pass
+        until(lambda: server.reports > reports)
 
 
 def _leave_alone_for_long(run: Run, server: _Recorded, monkeypatch: pytest.MonkeyPatch, *, with_news: float) -> None:
