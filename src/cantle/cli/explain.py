@@ -75,7 +75,7 @@ def explain(
             "profile": profile or flavor,
             "extra_specs": json.dumps(specs_of(specs)) if specs else None,
             "count": str(count),
-            "host": host,
+            "hostname": host,
             "numa_nodes": ",".join(map(str, nodes)) or None,
         }
         found = connect().get("/v1/explain", query)

@@ -102,7 +102,7 @@ def create(
     if len(names) != 1:
         raise click.UsageError("Name one profile or one flavor.")
     client = connect()
-    asked = {"profile": names[0], "host": host, "count": count, "workload": workload}
+    asked = {"profile": names[0], "hostname": host, "count": count, "workload": workload}
     ends = {"expires_at": expires_at, "expires_in": expires_in, "on_expiry": on_expiry}
     body = {**asked, **ends, "attach": attach, "start": start or None, "numa_nodes": nodes or None}
     made = client.create("/v1/leases", {key: value for key, value in body.items() if value is not None})
@@ -237,7 +237,7 @@ def can_move(*, uuid: str, host: str, nodes: tuple[int, ...], fmt: str, chosen: 
     Examples:
       cantle lease can-move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2
     """
-    asked = {"host": host, "numa_nodes": ",".join(map(str, nodes)) or None}
+    asked = {"hostname": host, "numa_nodes": ",".join(map(str, nodes)) or None}
     found = connect().get(f"/v1/leases/{segment(uuid)}/can-move", asked)
     print_record(found, fmt, columns=("fits", "summary"), chosen=chosen)
     if not found["fits"]:
@@ -270,7 +270,7 @@ def move(
       cantle lease move 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1 --to gpu2 --stopped
     """
     client = connect()
-    body = {"host": host, "stopped": stopped, **({"numa_nodes": nodes} if nodes else {})}
+    body = {"hostname": host, "stopped": stopped, **({"numa_nodes": nodes} if nodes else {})}
     moved = client.post(f"/v1/leases/{segment(uuid)}/move", body)
     if wait:
         moved = _until(client, uuid, ("active", "failed", "released"), timeout, "become active")

@@ -8,22 +8,22 @@ import msgspec
 
 from cantle.api.call import Call
 from cantle.api.rules import EXPLAIN_NAMES
+from cantle.api.v1.hostname import NamesHost
 from cantle.engine import explain as engine
 from cantle.errors import BadRequest
 from cantle.model.explanation import Explanation
 from cantle.model.flavor import check_extra_specs
 
 
-class ExplainQuery(msgspec.Struct, frozen=True, kw_only=True):
+class ExplainQuery(NamesHost, frozen=True, kw_only=True):
     """What is asked about: ``profile`` names a device profile or a flavor; or else ``extra_specs``, a JSON object as text.
 
-    ``host``: this host alone; ``numa_nodes``: the guest's memory nodes, separated by commas.
+    ``hostname``: this host alone (also as ``host``); ``numa_nodes``: the guest's memory nodes, separated by commas.
     """
 
     profile: str | None = None
     extra_specs: str | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
-    host: str | None = None
     numa_nodes: str | None = None
 
 
@@ -69,7 +69,7 @@ def show(call: Call) -> Shape:
         name=asked.profile,
         extra_specs=None if asked.extra_specs is None else _specs(asked.extra_specs),
         count=asked.count,
-        hostname=asked.host,
+        hostname=asked.named(),
         nodes=nodes(asked.numa_nodes),
         aliases=call.site.settings.aliases,
     )

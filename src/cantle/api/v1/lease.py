@@ -11,6 +11,7 @@ from cantle.api.call import Call
 from cantle.api.parking import retry_after
 from cantle.api.rules import ATTACH
 from cantle.api.v1 import collection
+from cantle.api.v1.hostname import NamesHost
 from cantle.api.v2 import arq
 from cantle.api.v2.resource import Link, stamp
 from cantle.engine import lease as engine
@@ -42,14 +43,14 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
     wait: Annotated[float, msgspec.Meta(ge=0)] = 0
 
 
-class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client sends. ``profile`` names a device profile or a flavor; ``host`` None: any; ``count`` times its accelerators;
+class NewLease(NamesHost, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client sends. ``profile`` names a device profile or a flavor; ``hostname`` (also as ``host``)
+    None: any; ``count`` times its accelerators;
     ``expires_at`` with its offset from UTC; ``attach``: the guest on that host to put them into (``lxc:c1``, ``cdi:train``), and
     ``start``: start it then, if it does not run;
     ``numa_nodes``: the guest's memory nodes, empty: the cards must be near each other only."""
 
     profile: str
-    host: str | None = None
     count: Annotated[int, msgspec.Meta(ge=1, le=1024)] = 1
     workload: Annotated[str, msgspec.Meta(max_length=255)] = ""
     expires_at: dt.datetime | None = None
@@ -57,7 +58,7 @@ class NewLease(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     on_expiry: OnExpiry = OnExpiry.DETACH
     attach: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     start: bool = False
-    numa_nodes: Nodes = []
+    numa_nodes: Nodes = msgspec.field(default_factory=list)
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -134,7 +135,7 @@ def create(call: Call) -> Shape:
         call.db,
         call.who,
         profile_name=new.profile,
-        hostname=new.host,
+        hostname=new.named(),
         count=new.count,
         workload=new.workload,
         expires_at=end(new.expires_at, new.expires_in),

@@ -8,6 +8,7 @@ import msgspec
 
 from cantle.api.call import Call
 from cantle.api.v1 import collection
+from cantle.api.v1.hostname import NamesHost
 from cantle.api.v2.resource import Link, stamp
 from cantle.engine import token as engine
 from cantle.model.token import Role, Token
@@ -20,13 +21,13 @@ class TokenQuery(collection.CollectionQuery, frozen=True, kw_only=True):
     include_ended: bool = False
 
 
-class NewToken(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client sends. ``host`` for the roles ``agent`` and ``join`` alone; ``expires_in`` in seconds, never without."""
+class NewToken(NamesHost, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a client sends. ``hostname`` (also as ``host``) for the roles ``agent`` and ``join`` alone; ``expires_in`` in
+    seconds, never without."""
 
     name: str
     role: Role
     project_id: str | None = None
-    host: str | None = None
     expires_in: Annotated[float, msgspec.Meta(ge=1)] | None = None
 
 
@@ -81,7 +82,7 @@ def create(call: Call) -> Made:
         name=new.name,
         role=new.role,
         project_id=new.project_id,
-        hostname=new.host,
+        hostname=new.named(),
         expires_in_s=new.expires_in,
     )
     call.headers["Cache-Control"] = "no-store"
