@@ -328,24 +328,39 @@ def test_a_container_keeps_its_lease_from_ending_by_nothing_that_it_does_to_its_
     assert guest.run("/bin/busybox ls /bin/busybox") == "/bin/busybox"
 
 
-def test_a_container_keeps_its_lease_from_ending_by_no_user_namespace_of_its_own(card: Card) -> None:
-    """Its init is what its root makes of it: here one in a user namespace that nobody is mapped into."""
-    made = Container(privileged=False)
+@pytest.mark.parametrize("mapped", ["", "-r"], ids=["unmapped", "mapped"])
+@pytest.mark.parametrize("before", [True, False], ids=["shut-in-before", "shut-in-after"])
+@pytest.mark.parametrize("privileged", [True, False], ids=["privileged", "unprivileged"])
+def test_a_container_keeps_its_lease_from_ending_by_no_user_namespace_of_its_own(
+    card: Card, *, privileged: bool, before: bool, mapped: str
+) -> None:
+    """Its init is what its root makes of it: here one in a user namespace, that nobody may be mapped into. What was mounted before cannot
+    be unmounted there (mount_namespaces(7)), and is its own business: it opens nothing."""
+    made = Container(privileged=privileged)
     try:
         init = made.home / "rootfs/bin/labinit"
-        init.write_text("#!/bin/sh\nexec /bin/busybox unshare -U -m /bin/busybox sleep 600\n")
+        init.write_text(
+            "#!/bin/sh\nwhile [ ! -e /tmp/now ]; do /bin/busybox sleep 0.1; done\n"
+            f"exec /bin/busybox unshare -U {mapped} -m /bin/busybox sleep 600\n"
+        )
+        now = made.home / "rootfs/tmp/now"
+        if before:
+            now.touch()
         made.start()
         pid = container.init_pid(MACHINE, made.name)
+        lease = "" if before else enter(made, card.node)
+        now.touch()
         wait_until(
             "its init has shut itself in",
             lambda: Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/busybox\0sleep"),
         )
-        assert Path(f"/proc/{pid}/uid_map").read_text() == ""
-        lease = enter(made, card.node)
+        lease = lease or enter(made, card.node)
         assert container.has(MACHINE, pid or 0, card.node)
         leave(made, lease)
-        assert not container.has(MACHINE, pid or 0, card.node)
         assert not MACHINE.exists(lxc.book(made.name, lease))
+        assert container.has(MACHINE, pid or 0, card.node) is not before
+        if mapped or not privileged:  # nobody can enter the other one, liblxc's own tools neither
+            assert not made.opens(card.node)
     finally:
         made.remove()
 

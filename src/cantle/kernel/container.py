@@ -155,12 +155,13 @@ def _rule(root: Root, name: str, verb: str, node: Node) -> None:
 def _inject(root: Root, verb: str, pid: int, node: Node) -> None:
     """``-P``: whatever lies in the directory that the agent was started in is not imported."""
     ran = root.run([sys.executable, "-P", "-m", "cantle.kernel.inject", verb, str(pid), node.path], _SECONDS)
-    _check(
-        ran,
-        f"{node.path} could not be {'brought into' if verb == 'put' else 'taken from'} the container of process {pid}",
-    )
+    if verb == "put":
+        _check(ran, f"{node.path} could not be brought into the container of process {pid}")
+    else:
+        mend = "; it is tried again, and once the container is stopped there is nothing to take"
+        _check(ran, f"{node.path} could not be taken from the container of process {pid}", mend)
 
 
-def _check(ran: Ran, what: str) -> None:
+def _check(ran: Ran, what: str, mend: str = "") -> None:
     if ran.status:
-        raise HostError("container-refused", f"{what}: {ran.words or f'status {ran.status}'}")
+        raise HostError("container-refused", f"{what}: {ran.words or f'status {ran.status}'}{mend}")

@@ -101,11 +101,12 @@ def take(pid: int, path: str) -> None:
 
 
 def _unlink(name: str) -> None:
-    """Remove what opens nothing any more. Whoever rules in the container may keep it, and must not keep a lease from its end by that."""
+    """Remove what opens nothing any more. Whoever rules in the container may keep it, and must not keep a lease from its end by that.
+    EBUSY: a mount that came along into a user namespace made since is locked there (mount_namespaces(7))."""
     try:
         os.unlink(name)
     except OSError as error:
-        if error.errno not in (errno.EROFS, errno.EPERM, errno.EACCES):
+        if error.errno not in (errno.EROFS, errno.EPERM, errno.EACCES, errno.EBUSY):
             raise
 
 
@@ -122,13 +123,24 @@ def _enter(pid: int) -> None:
     """The container's mounts, with the rights of its root: nothing of the host can be harmed from here on."""
     mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     users = _users(mounts)
-    spaces = [(mounts, _CLONE_NEWNS)] if users is None else [(users, _CLONE_NEWUSER), (mounts, _CLONE_NEWNS)]
-    for fd, kind in spaces:
-        _checked(_libc.setns(fd, kind))
-    if users is not None:
-        os.setgroups([])
+    if users is None:
+        _checked(_libc.setns(mounts, _CLONE_NEWNS))
+        return
+    os.setgroups([])  # while we may: in a user namespace it can be forbidden
+    _checked(_libc.setns(users, _CLONE_NEWUSER))
+    _checked(_libc.setns(mounts, _CLONE_NEWNS))
+    _become_root()
+
+
+def _become_root() -> None:
+    """The root of the user namespace. One that nobody is mapped into is none that a container was started in: the root of a container
+    without one has made it. We stay what that one is, the host's root by number, with rights in that namespace alone."""
+    try:
         os.setgid(0)
         os.setuid(0)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
 
 
 def _users(mounts: int) -> int | None:
