@@ -152,10 +152,13 @@ def provider_words(one: Provider) -> str:
 
 
 def inventory_words(name: str, one: Inventory) -> str:
-    """``VGPU 8, 2 reserved, 1 at most at once``."""
+    """``VGPU 8, 2 reserved, 1 at most at once``; and what only an operator sets."""
     words = [f"{name} {one.total}"]
     words += [f"{one.reserved} reserved"] if one.reserved else []
     words += [f"{one.max_unit} at most at once"] if one.max_unit < one.total else []
+    words += [f"{one.min_unit} at least at once"] if one.min_unit != 1 else []
+    words += [f"in steps of {one.step_size}"] if one.step_size != 1 else []
+    words += [f"ratio {one.allocation_ratio:g}"] if one.allocation_ratio != 1 else []
     return ", ".join(words)
 
 

@@ -71,14 +71,31 @@ class Form:
     reserved: int
     max_unit: int
     traits: frozenset[str]
+    min_unit: int = 1
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+
+    @classmethod
+    def of(cls, resource_class: str, one: Inventory, traits: frozenset[str] = frozenset()) -> Form:
+        """The form that an inventory has."""
+        units = (one.min_unit, one.step_size, one.allocation_ratio)
+        return cls(resource_class, one.total, one.reserved, one.max_unit, traits, *units)
 
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What an operator changed of a provider of ours, which we keep."""
+    """What an operator changed of a provider of ours, which we keep.
+
+    :param max_unit: None while it is as we wrote it.
+    :param traits: those that he added.
+    """
 
     reserved: int = 0
     max_unit: int | None = None
+    min_unit: int = 1
+    step_size: int = 1
+    allocation_ratio: float = 1.0
+    traits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,10 @@ an operator's: it stays. What somebody uses stays too, with everything reserved,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from cantle.errors import Conflict
 from cantle.model.naming import OWNER_TRAIT
@@ -106,9 +108,10 @@ def difference(
 
 def _new(wanted: Wanted, record: Record, root: str) -> Difference:
     """Traits before inventory: without the owner's trait nothing of it may be taken."""
-    form = _form(wanted, wanted.total, record.operator)
-    inventory = Inventory(wanted.total, form.reserved, form.max_unit)
-    steps = (Create(root), SetTraits(wanted.traits), SetInventories({wanted.resource_class: inventory}))
+    inventory = _inventory(wanted, wanted.total, record.operator)
+    form = Form.of(wanted.resource_class, inventory, wanted.traits)
+    traits = wanted.traits | record.operator.traits
+    steps = (Create(root), SetTraits(traits), SetInventories({wanted.resource_class: inventory}))
     return Difference(steps, replace(record, seen=None, forms=_added(record.forms, form), unsure=True), (form,))
 
 
@@ -119,20 +122,17 @@ def _changed(wanted: Wanted, record: Record, actual: Provider, root: str, used: 
     }
     forms = []
     for name, count in kept.items():
-        standing = actual.inventories[name]
-        inventories[name] = replace(standing, total=count, reserved=count)
-        forms.append(Form(name, count, count, standing.max_unit, wanted.traits))
+        inventories[name] = replace(actual.inventories[name], total=count, reserved=count)
+        forms.append(Form.of(name, inventories[name], wanted.traits))
     total = max(wanted.total, used.get(wanted.resource_class, 0))
     if not wanted.gone:
         withheld = wanted.withheld or ("something of another class is still in use" if kept else None)
-        form = _form(replace(wanted, withheld=withheld), total, record.operator)
-        standing = actual.inventories.get(wanted.resource_class, Inventory(total))
-        inventories[wanted.resource_class] = replace(
-            standing, total=total, reserved=form.reserved, max_unit=form.max_unit
-        )
-        forms.append(form)
-    theirs = actual.traits.difference(*(form.traits for form in record.forms))
-    steps, passing = _steps(actual, root, theirs | wanted.traits, inventories)
+        standing = actual.inventories.get(wanted.resource_class)
+        inventory = _inventory(replace(wanted, withheld=withheld), total, record.operator, standing)
+        inventories[wanted.resource_class] = inventory
+        forms.append(Form.of(wanted.resource_class, inventory, wanted.traits))
+    traits = _theirs(record, actual) | wanted.traits | record.operator.traits
+    steps, passing = _steps(actual, root, traits, inventories)
     retiring = wanted.gone or bool(kept) or total > wanted.total
     before = replace(record, forms=_added(record.forms, *passing, *forms), unsure=bool(steps))
     return Difference(steps, before, tuple(forms), retiring)
@@ -154,30 +154,59 @@ def _steps(
         if changed and any(one.reserved < one.total for one in actual.inventories.values()):
             closed = {name: replace(one, reserved=one.total) for name, one in actual.inventories.items()}
             steps.append(SetInventories(closed))
-            passing = [Form(name, one.total, one.total, one.max_unit, frozenset()) for name, one in closed.items()]
+            passing = [Form.of(name, one) for name, one in closed.items()]
         steps.append(SetTraits(traits))
     if changed:
         steps.append(SetInventories(inventories))
     return tuple(steps), passing
 
 
-def _form(wanted: Wanted, total: int, operator: Operator) -> Form:
+def _inventory(wanted: Wanted, total: int, operator: Operator, standing: Inventory | None = None) -> Inventory:
+    """What it shall have of the wanted class.
+
+    :param standing: what it has of it: what an operator made of that is left as it is.
+    """
     reserved = total if wanted.withheld is not None else min(total, wanted.reserved + operator.reserved)
-    return Form(wanted.resource_class, total, reserved, operator.max_unit or wanted.max_unit, wanted.traits)
+    max_unit = operator.max_unit or wanted.max_unit
+    if standing is not None:
+        return replace(standing, total=total, reserved=reserved, max_unit=max_unit)
+    plain = Inventory(total, reserved, max_unit)
+    ratio = min(1.0, operator.allocation_ratio)  # more would be offered than can be delivered
+    his = replace(plain, min_unit=operator.min_unit, step_size=operator.step_size, allocation_ratio=ratio)
+    return his if _can_be_taken(his) else plain
+
+
+def _can_be_taken(one: Inventory) -> bool:
+    """Whether there is a number of units that Placement gives of it, when nothing is reserved."""
+    fewest = math.ceil(one.min_unit / one.step_size) * one.step_size
+    return fewest <= min(one.max_unit, int(one.total * one.allocation_ratio))
 
 
 def _learned(wanted: Wanted, record: Record, actual: Provider) -> Operator:
-    """What an operator set: values of the wanted class that we did not write."""
-    standing = actual.inventories.get(wanted.resource_class)
-    ours = [form for form in record.forms if form.resource_class == wanted.resource_class]
-    if standing is None or not ours:
-        return record.operator
-    learned = record.operator
-    if standing.reserved not in {form.reserved for form in ours}:
-        learned = replace(learned, reserved=standing.reserved)
-    if standing.max_unit not in {form.max_unit for form in ours}:
-        learned = replace(learned, max_unit=standing.max_unit)
+    """What an operator set: traits that we did not write, and values of the wanted class; of a former one, where that is not there yet."""
+    if OWNER_TRAIT not in actual.traits:
+        return record.operator  # one that was only begun
+    learned = replace(record.operator, traits=_theirs(record, actual) - wanted.traits)
+    for name in (wanted.resource_class, *(form.resource_class for form in reversed(record.forms))):
+        ours = [form for form in record.forms if form.resource_class == name]
+        if ours and name in actual.inventories:
+            return _values(learned, actual.inventories[name], ours)
     return learned
+
+
+def _values(operator: Operator, standing: Inventory, ours: Sequence[Form]) -> Operator:
+    """The same with each value that is in none of the forms."""
+    changed: dict[str, Any] = {}
+    for name in ("reserved", "max_unit", "min_unit", "step_size", "allocation_ratio"):
+        value = getattr(standing, name)
+        if value not in {getattr(form, name) for form in ours}:
+            changed[name] = value
+    return replace(operator, **changed)
+
+
+def _theirs(record: Record, actual: Provider) -> frozenset[str]:
+    """Traits that we did not write."""
+    return actual.traits.difference(*(form.traits for form in record.forms))
 
 
 def _our_classes(record: Record) -> frozenset[str]:

@@ -6,6 +6,7 @@ to Placement's reshaper.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -73,7 +74,8 @@ def inherited(trade: Trade, wanted: Mapping[str, Wanted], differences: Mapping[s
     """What an operator set of providers that shall not be there any more, remembered where their cards go: by uuid, the records.
 
     A reservation moves: both sides change in one transaction, so that it moves once, however often the exchange is tried. A ``max_unit``
-    is copied, the largest where they differ, unless it was set there too: a card of a former pool carries the pool's, for the next one.
+    is copied, the largest where they differ, unless it was set there too: a card of a former pool carries the pool's, for the next one. A
+    trait goes where all cards come from providers that have it. ``min_unit``, step and ratio stay behind: those of many fit no single one.
     """
     found: dict[str, Record] = {}
     for uuid, heirs in trade.heirs.items():
@@ -94,8 +96,30 @@ def inherited(trade: Trade, wanted: Mapping[str, Wanted], differences: Mapping[s
             found[heir] = replace(record, operator=replace(record.operator, reserved=units))
         seen = {} if one.seen is None else one.seen.inventories
         # What it has until it goes is counted as ours from here on: else it would be taken for the operator's once more.
-        standing = [Form(name, it.total, it.reserved, it.max_unit, frozenset()) for name, it in seen.items()]
+        standing = [Form.of(name, it) for name, it in seen.items()]
         found[uuid] = replace(one, operator=replace(one.operator, reserved=0), forms=(*one.forms, *standing))
+    for heir, traits in _traits(trade, wanted, differences).items():
+        record = found.get(heir, differences[heir].before)
+        found[heir] = replace(record, operator=replace(record.operator, traits=record.operator.traits | traits))
+    return found
+
+
+def _traits(
+    trade: Trade, wanted: Mapping[str, Wanted], differences: Mapping[str, Difference]
+) -> dict[str, frozenset[str]]:
+    """By uuid of a provider that is new, the traits that an operator gave each card of it before."""
+    cards = Counter(
+        (heir, trait)
+        for uuid, heirs in trade.heirs.items()
+        if uuid in differences and wanted[uuid].gone
+        for trait in differences[uuid].before.operator.traits
+        for heir in heirs
+        if heir in differences and differences[heir].before.seen is None
+    )
+    found: dict[str, frozenset[str]] = {}
+    for (heir, trait), count in cards.items():
+        if count >= wanted[heir].total:
+            found[heir] = found.get(heir, frozenset()) | {trait}
     return found
 
 

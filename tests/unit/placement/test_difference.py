@@ -27,9 +27,15 @@ CLASSES = ("VGPU", "PGPU", "CUSTOM_MLX5")
 OURS = frozenset({"OWNER_CYBORG", "CUSTOM_A"})
 
 amounts = st.integers(1, 4)
-inventories = st.builds(
-    Inventory, total=amounts, reserved=st.integers(0, 4), max_unit=amounts, allocation_ratio=st.sampled_from([1.0, 4.0])
-).map(lambda one: replace(one, reserved=min(one.reserved, one.total)))
+units = {
+    "max_unit": amounts,
+    "min_unit": st.integers(1, 3),
+    "step_size": st.integers(1, 2),
+    "allocation_ratio": st.sampled_from([0.5, 1.0, 4.0]),
+}
+inventories = st.builds(Inventory, total=amounts, reserved=st.integers(0, 4), **units).map(
+    lambda one: replace(one, reserved=min(one.reserved, one.total))
+)
 traits = st.frozensets(st.sampled_from(["CUSTOM_A", "CUSTOM_B", "CUSTOM_GOLD"])).map(
     lambda some: some | {"OWNER_CYBORG"}
 )
@@ -38,8 +44,8 @@ forms = st.builds(
     resource_class=st.sampled_from(CLASSES),
     total=amounts,
     reserved=st.integers(0, 4),
-    max_unit=amounts,
     traits=traits,
+    **units,
 )
 actuals = st.builds(
     Provider,
@@ -55,7 +61,9 @@ records = st.builds(
     uuid=st.just(UUID),
     name=st.just("card"),
     forms=st.lists(forms, max_size=3).map(tuple),
-    operator=st.builds(Operator, reserved=st.integers(0, 2), max_unit=st.none() | amounts),
+    operator=st.builds(
+        Operator, reserved=st.integers(0, 2), traits=traits, **{**units, "max_unit": st.none() | amounts}
+    ),
 )
 wishes = st.builds(
     Wanted,

@@ -163,3 +163,31 @@ def test_a_card_that_is_not_offered_while_the_others_change_comes_back_as_what_i
     back = [card(0, "CUSTOM_B"), card(1, "CUSTOM_B"), card(2)]
     assert set(grouped(back, between)) == {0, 1}
     assert of_pool(grouped([*back[:2], card(2, "CUSTOM_B")], between), 0, 1, 2) == of_pool(before, 0)
+
+
+def test_a_trait_that_an_operator_gave_all_cards_is_their_pools_and_one_of_a_single_card_is_not(cloud: Cloud) -> None:
+    """It was lost with the cards' providers. A pool that had the trait of one card would promise it for all."""
+    cards = sorted(providers(cloud).values())
+    for card in cards:
+        adds_trait(cloud, card, "CUSTOM_GOLD")
+    adds_trait(cloud, cards[0], "CUSTOM_BEST")
+    becomes(cloud, POOLED)
+    (pool,) = providers(cloud).values()
+    assert operators_traits(cloud, pool) == {"CUSTOM_GOLD"}
+    becomes(cloud, ALONE)
+    assert [operators_traits(cloud, card) for card in providers(cloud).values()] == [{"CUSTOM_GOLD"}] * CARDS
+    assert cloud.round() == []
+
+
+def adds_trait(cloud: Cloud, provider: str, name: str) -> None:
+    """An operator gives a provider a trait."""
+    path = f"/resource_providers/{provider}/traits"
+    seen = cloud.placement.call("GET", path)
+    cloud.placement.call("PUT", f"/traits/{name}")
+    cloud.placement.call("PUT", path, {**seen, "traits": [*seen["traits"], name]})
+
+
+def operators_traits(cloud: Cloud, provider: str) -> set[str]:
+    """Of these traits, those that a provider has."""
+    seen = cloud.placement.call("GET", f"/resource_providers/{provider}/traits")
+    return {"CUSTOM_GOLD", "CUSTOM_BEST"} & set(seen["traits"])
