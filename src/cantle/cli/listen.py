@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import ipaddress
 import socket
 import threading
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from cheroot import wsgi
 from cheroot.server import HTTPConnection, HTTPRequest
 
 from cantle import errors
+from cantle.api import fault, request_id
 from cantle.cli import slow_client
 from cantle.cli.slow_client import TimedBody
 from cantle.cli.tls import Tls
@@ -31,6 +34,9 @@ MOST_ARRIVING = 128
 #: Connections kept open between requests; they hold no thread, and go after ten idle seconds. With cheroot's 10, the eleventh client, or
 #: the eleventh agent, connects anew for each request. Two servers' worth stays below the usual limit of 1,024 open files.
 MOST_KEPT = 400
+
+#: What cheroot says of itself, not of a request.
+_FAULTS_OF_OURS = frozenset({500, 503})
 
 #: The highest port there is.
 MOST_PORT = 65535
@@ -111,19 +117,78 @@ class _Gateway(wsgi.Gateway_10):
         super().respond()
 
 
+class _RequestLine:
+    """The head of a request up to its first line. Clients that put a path behind an address that ends with a slash ask for ``//v2/devices``,
+    in which cheroot sees the host ``v2``; gunicorn and nginx take it for the path it was meant to be."""
+
+    def __init__(self, head: Any) -> None:
+        self._head = head
+
+    def readline(self) -> bytes:
+        """The next line, with one slash where its path begins."""
+        line: bytes = self._head.readline()
+        method, space, rest = line.partition(b" ")
+        return method + space + b"/" + rest.lstrip(b"/") if rest.startswith(b"//") else line
+
+
 class _Request(HTTPRequest):
-    """A request whose head does not take for ever."""
+    """A request whose head does not take for ever, and which is refused in the words of the API even before that sees it."""
 
     def parse_request(self) -> None:
         """See the base class."""
         with self.server.watch.reading(self.conn.socket, slow_client.HEAD_S):
             super().parse_request()
 
+    def read_request_line(self) -> bool:
+        """See the base class."""
+        head = self.rfile
+        self.rfile = _RequestLine(head)
+        try:
+            return bool(super().read_request_line())
+        finally:
+            self.rfile = head
+
+    def simple_response(self, status: str | int, msg: str = "") -> None:
+        """See the base class. It is called where nothing of an answer was sent yet, and the connection ends with it."""
+        number = int(str(status)[:3])
+        if number in _FAULTS_OF_OURS:
+            super().simple_response(status, msg)
+            return
+        said = msg or HTTPStatus(number).phrase
+        error = errors.BadRequest(
+            "bad-request", f"This HTTP request cannot be read: {said.rstrip('.')}. Mend the client, or the proxy."
+        )
+        error.status = number
+        path = getattr(self, "uri", b"").decode("latin-1")
+        body, content_type = fault.render(path, error, request_id.assign({}))
+        lines = {
+            **fault.headers(error),
+            "Content-Type": content_type,
+            "Content-Length": len(body),
+            "Connection": "close",
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+        self.close_connection = True
+        with contextlib.suppress(OSError):  # it is gone
+            self.conn.wfile.write(
+                f"HTTP/1.1 {fault.status_line(number)}\r\n{head}\r\n".encode("latin-1")
+                + (b"" if getattr(self, "method", b"") == b"HEAD" else body)
+            )
+
 
 class _Connection(HTTPConnection):
-    """A connection of such requests."""
+    """A connection of such requests.
+
+    What a client that went away was not told goes with it: cheroot leaves it in a buffer, which tries to send it once more at its own end,
+    to a closed socket; since Python 3.13 that is a traceback on standard error.
+    """
 
     RequestHandlerClass = _Request
+
+    def close(self) -> None:
+        """See the base class."""
+        super().close()
+        self.wfile.raw.close()
 
 
 class HttpServer:
