@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,12 +45,17 @@ def until(what: Callable[[], object], seconds: float = PATIENCE) -> None:
         tick.wait(0.02)
 
 
-def free_port() -> int:
-    """A port that a server can have again and again. One that the kernel chooses for it cannot be had again for a minute: cheroot sets
-    SO_REUSEADDR for none of those."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+def own_port(owner: object) -> int:
+    """A port that servers of ``owner`` can have again and again, and nobody else while it lives, also while none of them is up.
+
+    One that the kernel chooses for a server cannot be had again for a minute, since cheroot sets SO_REUSEADDR for none of those. Here it is
+    set on the socket that holds the port and on those of the servers, so that they can share it; only they listen.
+    """
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        port: int = holder.getsockname()[1]
+        weakref.finalize(owner, os.close, holder.detach())
     return port
 
 
@@ -59,7 +66,7 @@ class Service:
         self.db = db
         self._server: HttpServer | None = None
         self._thread: threading.Thread | None = None
-        self._port = free_port()
+        self._port = own_port(self)
         self.up()
 
     @property

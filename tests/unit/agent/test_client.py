@@ -164,10 +164,10 @@ def test_a_busy_server_says_how_long_to_leave_it_alone(connect: Connect) -> None
 
 
 def test_a_server_that_is_not_there_is_away(connect: Connect) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as closed:
-        url = f"http://127.0.0.1:{closed.getsockname()[1]}"
-    with pytest.raises(Unavailable, match="no answer from") as caught:
-        connect(url).report(REPORT)
+    with socket.socket() as deaf:
+        deaf.bind(("127.0.0.1", 0))
+        with pytest.raises(Unavailable, match="no answer from") as caught:
+            connect(f"http://127.0.0.1:{deaf.getsockname()[1]}").report(REPORT)
     assert caught.value.code == "server-away"
 
 
