@@ -13,6 +13,7 @@ story:
     raw: "text"               # in place of body: sent as it is
     status: 201
     keys: [uuid, name]        # the answer's keys, in this order
+    keys_of: {$.devices[0]: [uuid, type]}               # those of a part of it
     json: {$.name: gold, $.uuid: "~[0-9a-f-]{36}"}      # values by path; "~" begins a regular expression
     count: {$.groups: 1}      # lengths by path
     empty: true               # the answer has no body
@@ -46,7 +47,7 @@ MOST_STATEMENTS = 5
 
 _KNOWN = frozenset(_METHODS) | {
     "name", "as", "version", "headers", "body", "raw", "status", "keys", "json", "count", "empty", "error", "response_headers",
-    "statements", "keep", "over",
+    "statements", "keep", "keys_of", "over",
 }  # fmt: skip
 _KEPT = re.compile(r"\$\((\w+)\)")
 _STEP = re.compile(r"\.(\w+)|\[(-?\d+)\]")
@@ -116,6 +117,8 @@ def _check(step: dict[str, Any], answer: falcon.testing.Result) -> None:
         assert answer.content == b""
     if "keys" in step:
         assert list(answer.json) == step["keys"]
+    for path, names in step.get("keys_of", {}).items():
+        assert list(at(answer.json, path)) == names, path
     for path, wanted in step.get("json", {}).items():
         _compare(path, at(answer.json, path), wanted)
     for path, wanted in step.get("count", {}).items():

@@ -118,8 +118,8 @@ class _Gateway(wsgi.Gateway_10):
 
 
 class _RequestLine:
-    """The head of a request up to its first line. Clients that put a path behind an address that ends with a slash ask for ``//v2/devices``,
-    in which cheroot sees the host ``v2``; gunicorn and nginx take it for the path it was meant to be."""
+    """The head of a request up to its first line. Clients that put a path behind an address that ends with a slash ask for
+    ``//v2/devices``, in which cheroot sees the host ``v2``; gunicorn takes it for the path it was meant to be."""
 
     def __init__(self, head: Any) -> None:
         self._head = head
@@ -144,7 +144,7 @@ class _Request(HTTPRequest):
         head = self.rfile
         self.rfile = _RequestLine(head)
         try:
-            return bool(super().read_request_line())
+            return bool(super().read_request_line())  # type: ignore[no-untyped-call]
         finally:
             self.rfile = head
 

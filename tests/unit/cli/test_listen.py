@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import json
 import socket
 import threading
 import urllib.request
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -98,6 +99,66 @@ def test_a_slow_client_holds_a_thread_for_its_time_and_no_longer(monkeypatch: py
         over.set()
         server.stop()
         thread.join(20)
+
+
+def _path(environ: dict[str, Any], start: Any) -> Iterable[bytes]:
+    path = environ["PATH_INFO"].encode()
+    start("200 OK", [("Content-Type", "text/plain"), ("Content-Length", str(len(path)))])
+    return [path]
+
+
+@pytest.fixture
+def answering() -> Iterator[Address]:
+    """Where a server answers with the path it was asked for."""
+    server = HttpServer(Address("127.0.0.1", 0), threads=1, name="test")
+    thread = threading.Thread(target=server.serve, args=(_path,))
+    thread.start()
+    yield server.address
+    server.stop()
+    thread.join(20)
+
+
+def _ask(address: Address, head: bytes) -> http.client.HTTPResponse:
+    with socket.create_connection(address, timeout=20) as client:
+        client.sendall(head + b"\r\nHost: x\r\n\r\n")
+        answer = http.client.HTTPResponse(client)
+        answer.begin()
+        return answer
+
+
+@pytest.mark.parametrize("written", [b"//v2/devices", b"///v2/devices?a=//b", b"/v2/devices"])
+def test_a_client_whose_address_ends_with_a_slash_is_answered(answering: Address, written: bytes) -> None:
+    """``GET //v2/devices`` was a plain 400, though gunicorn and nginx take it."""
+    answer = _ask(answering, b"GET " + written + b" HTTP/1.1")
+    assert (answer.status, answer.read()) == (200, b"/v2/devices")
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET http://elsewhere/v2/devices HTTP/1.1", 400),
+        (b"GET /v2/devices#one HTTP/1.1", 400),
+        (b"GET /v2/devices HTTP/3.0", 505),
+        (b"GET /v2/devices HTTP/1.1\r\nContent-Length: many", 400),
+        (b"GET", 400),
+        (b"get /v2/devices HTTP/1.1", 400),
+    ],
+)
+def test_what_is_no_request_is_refused_in_the_words_of_the_api(answering: Address, head: bytes, status: int) -> None:
+    answer = _ask(answering, head)
+    assert (answer.status, answer.headers["X-Cantle-Error-Code"]) == (status, "bad-request")
+    assert (answer.headers["Content-Type"], answer.headers["Connection"]) == ("application/json", "close")
+    fault = json.loads(json.loads(answer.read())["error_message"])
+    assert (fault["faultcode"], fault["debuginfo"]) == ("Client" if status < 500 else "Server", None)
+    assert fault["faultstring"].startswith("This HTTP request cannot be read")
+
+
+def test_a_path_of_ours_is_refused_as_a_problem_and_a_head_only_with_headers(answering: Address) -> None:
+    answer = _ask(answering, b"GET /v1/devices#one HTTP/1.1")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert json.loads(answer.read())["code"] == "bad-request"
+    head = _ask(answering, b"HEAD /v1/devices#one HTTP/1.1")
+    assert (head.status, head.headers["X-Cantle-Error-Code"]) == (400, "bad-request")
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -51,10 +51,22 @@ class Shape(msgspec.Struct, frozen=True):
     links: list[Link]
 
 
+class Single(msgspec.Struct, frozen=True):
+    """A profile by itself: in Cyborg its keys are in another order than in a list."""
+
+    name: str
+    description: str | None
+    uuid: str
+    groups: list[dict[str, str]]
+    created_at: str | None
+    updated_at: str | None
+    links: list[Link]
+
+
 class Shown(msgspec.Struct, frozen=True):
     """The one wrapped resource of this API."""
 
-    device_profile: Shape
+    device_profile: Single
 
 
 class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -78,7 +90,10 @@ def show(call: Call) -> Shown:
     ref = call.params["ref"]
     if canonical(ref) is None:
         microversion.needed(call.minor, microversion.PROFILE_BY_NAME, "Showing a device profile by name")
-    return Shown(_shape(call, engine.get_profile(call.db, ref)))
+    one = _shape(call, engine.get_profile(call.db, ref))
+    return Shown(
+        Single(one.name, one.description, one.uuid, one.groups, one.created_at, one.updated_at, one.links),
+    )
 
 
 def create(call: Call) -> Shape:
