@@ -55,9 +55,9 @@ def test_in_a_pipe_there_is_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE", 0.001)
     screen = Screen(terminal=False)
     monkeypatch.setattr(sys, "stderr", screen)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with Progress("Waiting"):
-        assert threading.active_count() == before
+        assert set(threading.enumerate()) <= before, "others may just end"
     assert screen.getvalue() == ""
 
 
