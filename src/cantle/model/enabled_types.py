@@ -234,13 +234,32 @@ def _merge(sections: Iterable[TypeSection], enabled: Mapping[str, Enabling], err
             continue
         before = merged.setdefault(section.type_id, section)
         for option in sorted(section.options.keys() & before.options.keys()):
-            if section.options[option] != before.options[option]:
+            if _meaning(option, section.options[option]) != _meaning(option, before.options[option]):
                 twice = (
                     f"[{before.name}] says {before.options[option]}; the two sections are one, keep the option in one"
                 )
                 errors.section("config-option-twice", section, option, section.options[option], twice)
         merged[section.type_id] = before._replace(options={**section.options, **before.options})
     return merged
+
+
+def _meaning(option: str, text: str) -> object:
+    """What a section's option says, however it is written; what is malformed says only what is there."""
+    match option:
+        case "mdev_class":
+            return _class_named(text) or text
+        case "device_addresses":
+            return frozenset(map(_canonical, _bare([text])))
+        case "max_instances" if _COUNT.fullmatch(text):
+            return int(text)
+    return text
+
+
+def _canonical(word: str) -> str:
+    try:
+        return str(PciAddress.parse(word))
+    except BadRequest:
+        return word
 
 
 def _not_enabled(type_id: str, enabled: Mapping[str, Enabling]) -> str:
@@ -298,14 +317,20 @@ def _addresses(
 def _resource_class(section: TypeSection, errors: _Errors) -> str:
     """``vgpu`` and ``VGPU`` mean VGPU; ``mlx5`` and ``CUSTOM_MLX5`` mean CUSTOM_MLX5 (spec S1.2)."""
     text = section.options.get("mdev_class", DEFAULT_CLASS)
-    name = text.upper().removeprefix("CUSTOM_")
-    if _CLASS.fullmatch(text) and name and len(name) <= _MAX_CLASS:
-        return DEFAULT_CLASS if text.upper() == DEFAULT_CLASS else f"CUSTOM_{name}"
+    if (named := _class_named(text)) is not None:
+        return named
     message = (
         f"a class has 1 to {_MAX_CLASS} letters, digits and underscores, e.g. vgpu or mlx5 (the same as CUSTOM_MLX5)"
     )
     errors.section("config-class-malformed", section, "mdev_class", text, message)
     return DEFAULT_CLASS
+
+
+def _class_named(text: str) -> str | None:
+    name = text.upper().removeprefix("CUSTOM_")
+    if not _CLASS.fullmatch(text) or not name or len(name) > _MAX_CLASS:
+        return None
+    return DEFAULT_CLASS if text.upper() == DEFAULT_CLASS else f"CUSTOM_{name}"
 
 
 def _max_instances(section: TypeSection, errors: _Errors) -> int | None:

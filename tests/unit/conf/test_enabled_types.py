@@ -233,6 +233,43 @@ def test_each_error_names_file_section_option_and_value(
     assert error["file"] == path
 
 
+@pytest.mark.parametrize(
+    ("option", "one", "other"),
+    [
+        ("mdev_class", "mlx5", "CUSTOM_MLX5"),
+        ("mdev_class", "vgpu", "VGPU"),
+        ("device_addresses", "0000:AF:00.0,mtty", "mtty,af:00.0"),
+        ("max_instances", "2", "02"),
+    ],
+)
+def test_two_sections_of_a_type_that_say_the_same_in_other_words_do_not_contradict_each_other(
+    write: Write, option: str, one: str, other: str
+) -> None:
+    text = f"[devices]\nenabled_mdev_types = a-1\n[mdev_a-1]\n{option} = {one}\n"
+    alone = devices.load([write(text)])
+    assert devices.load([write(f"{text}[vgpu_a-1]\n{option} = {other}\n")]) == alone
+
+
+@pytest.mark.parametrize(
+    ("option", "one", "other"),
+    [
+        ("mdev_class", "mlx5", "CUSTOM_MLX6"),
+        ("mdev_class", "CUSTOM_", ""),
+        ("device_addresses", "0000:af:00.0", "0000:af:00.1"),
+        ("max_instances", "2", "two"),
+    ],
+)
+def test_two_sections_of_a_type_that_mean_two_things_are_refused(
+    write: Write, option: str, one: str, other: str
+) -> None:
+    errors = refused(
+        write(f"[devices]\nenabled_mdev_types = a-1\n[mdev_a-1]\n{option} = {one}\n[vgpu_a-1]\n{option} = {other}\n")
+    )
+    assert ("config-option-twice", "vgpu_a-1", option) in [
+        tuple(one[f] for f in ("code", "section", "option")) for one in errors
+    ]
+
+
 def test_a_section_spelt_in_another_case_than_its_type_is_pointed_out(write: Write) -> None:
     errors = refused(
         write("[gpu]\nenabled_vgpu_types = i915-GVTg_V5_8\n[vgpu_i915-gvtg_v5_8]\ndevice_addresses = 0000:00:02.0\n")
