@@ -12,6 +12,7 @@ from tests.databases import KINDS, database
 from tests.unit.engine.cloud import ADMIN, ALICE, BOB, Host, make_profile, t4, whole
 from tests.unit.engine.lending import PROJECT, actions, lending_host, says
 
+from cantle.engine.clock import now
 from cantle.engine.lease import create_lease, list_leases, release_lease
 from cantle.engine.quota import doubt, list_quotas, marker, set_quota
 from cantle.engine.tally import count
@@ -19,6 +20,7 @@ from cantle.engine.work import current_work
 from cantle.errors import BadRequest, Conflict, NotFound
 from cantle.model.page import Page
 from cantle.model.quota import DEFAULT, Quota
+from cantle.store import quota as store
 from cantle.store.database import Database
 from cantle.wire.work import Outcome
 
@@ -83,6 +85,15 @@ def test_a_quota_for_a_class_that_no_card_can_ever_have_is_refused_with_those_th
     assert refused.value.message.endswith(f"did you mean {meant}?" if meant else "CUSTOM_.")
     assert list_quotas(db, ADMIN) == []
     assert set_quota(db, ADMIN, PROJECT, "CUSTOM_TO_COME", 1).limit == 1, "a quota may be there before the card"
+
+
+def test_a_quota_that_was_set_when_any_name_was_a_class_can_be_taken_away(db: Database) -> None:
+    with db.write() as connection:
+        store.put(connection, PROJECT, "FOO_2", 1, now())
+    assert set_quota(db, ADMIN, PROJECT, "FOO_2", None) == Quota(PROJECT, "FOO_2", None, 0)
+    assert list_quotas(db, ADMIN) == []
+    with pytest.raises(BadRequest):
+        set_quota(db, ADMIN, PROJECT, "foo-2", None)
 
 
 def test_a_limit_on_a_class_that_no_card_offers_now_is_doubted_by_one_statement(db: Database, host: Host) -> None:
