@@ -89,9 +89,10 @@ def wanted_of(
     """
     with db.read() as connection:
         rows = store.parts(connection, host_id)
+        bound = store.bound(connection, host_id)
         remembered = store.records(connection, host_id, settings.missing_grace_s)
         standing = provider_pool.of_host(connection, host_id)
-    cards = [_card(row, remembered, pooled_now=row.id in standing) for row in rows]
+    cards = [_card(row, remembered, bound.get(row.id, {}), pooled_now=row.id in standing) for row in rows]
     formed = shape(cards, standing, remembered, pool=settings.pool_identical, keep=keep_shape)
     pools = formed.wanted
     if not pure:
@@ -142,12 +143,14 @@ def _mark_missing(db: Database, rows: Sequence[Row], remembered: Mapping[str, tu
         db.run(lambda connection: store.mark_missing(connection, begin, end))
 
 
-def _card(row: Row, remembered: Mapping[str, tuple[object, bool, bool]], *, pooled_now: bool) -> Card:
+def _card(
+    row: Row, remembered: Mapping[str, tuple[object, bool, bool]], bound: Mapping[str, int], *, pooled_now: bool
+) -> Card:
     """A row in the pure rules' words. A member of a pool has no grace of its own: missing, it is one unit reserved for as long. What is
     missing and not published any more is not published again before it is back."""
     over = remembered[row.rp_uuid][2] if row.rp_uuid in remembered else not pooled_now
     part = _part(row, vanished=row.health == Health.MISSING and over)
-    return Card(row.id, part, row.mode, row.model, row.numa_node, own=row.own, elsewhere=row.elsewhere)
+    return Card(row.id, part, row.mode, row.model, row.numa_node, bound)
 
 
 def _published(card: Card, pools: Pools) -> Part:

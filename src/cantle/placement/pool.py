@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cantle.model import uuids
 from cantle.model.device import Mode
@@ -25,8 +25,7 @@ class Card:
     """A part that may be pooled, with what it must have in common with others.
 
     :param number: of its deployable.
-    :param own: units of it that requests have which were bound at its own provider.
-    :param elsewhere: units of it that requests have which were bound at a pool.
+    :param bound: units of it that requests have, by the provider that they were bound at.
     """
 
     number: int
@@ -34,8 +33,21 @@ class Card:
     mode: str
     model: str
     numa_node: int | None
-    own: int = 0
-    elsewhere: int = 0
+    bound: Mapping[str, int] = field(default_factory=dict)
+
+    def bound_elsewhere(self, provider: str) -> int:
+        """Units of it that requests have whose allocation is at another provider than this one."""
+        return sum(count for at, count in self.bound.items() if at != provider)
+
+    @property
+    def own(self) -> int:
+        """Units of it that requests have which were bound at its own provider."""
+        return self.bound.get(self.part.uuid, 0)
+
+    @property
+    def elsewhere(self) -> int:
+        """Units of it that requests have which were bound at a pool."""
+        return self.bound_elsewhere(self.part.uuid)
 
     @property
     def key(self) -> str | None:
@@ -84,7 +96,9 @@ def _keys(cards: Sequence[Card], standing: Mapping[int, tuple[str, str]]) -> dic
 def pooled(hostname: str, cards: Sequence[Card], pools: Mapping[int, tuple[str, str]]) -> list[Part]:
     """The parts of a host, those of a pool put together. A member that is out of service is one unit reserved.
 
-    Where the shape was changed while something was lent, its allocation is at the former provider until its end: reserved here.
+    Where the shape was changed while something was lent, its allocation is at the former provider until its end: reserved here. That one, if
+    it is a pool that goes on, offers a card less meanwhile: with one more in its total it would offer one too many from the release on, until
+    somebody publishes it.
     """
     alone = [
         replace(card.part, held_back=card.part.held_back + card.elsewhere) for card in cards if card.number not in pools
@@ -108,7 +122,7 @@ def _together(hostname: str, pool: str, some: Sequence[Card]) -> Part:
         traits=first.traits,
         offered=sum(card.part.offered for card in offered),
         lent=sum(card.part.lent for card in some),
-        held_back=idle + sum(card.part.held_back + card.own for card in some),
+        held_back=idle + sum(card.part.held_back + card.bound_elsewhere(pool) for card in some),
         out_of_service="; ".join(reasons) if reasons and all(card.part.out_of_service for card in offered) else None,
         vanished=not offered,
     )

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 from sqlalchemy import (
-    ColumnElement,
     Connection,
-    ScalarSelect,
     bindparam,
     delete,
     func,
@@ -30,16 +28,6 @@ from cantle.store.types import Record as Row
 from cantle.store.types import database_now
 
 _held = claims.alias("held")
-
-
-def _requests(where: ColumnElement[bool]) -> ScalarSelect[int]:
-    """Of a deployable, how many units the compute service's requests of some kind have."""
-    return (
-        select(func.count())
-        .select_from(_held.join(arqs, arqs.c.id == _held.c.arq_id))
-        .where(_held.c.deployable_id == deployables.c.id, _held.c.wanted, arqs.c.lease_id.is_(None), where)
-        .scalar_subquery()
-    )
 
 
 _PARTS = (
@@ -65,8 +53,6 @@ _PARTS = (
         .where(_held.c.deployable_id == deployables.c.id, held_back(_held))
         .scalar_subquery()
         .label("held_back"),
-        _requests(arqs.c.device_rp_uuid == deployables.c.rp_uuid).label("own"),
-        _requests(arqs.c.device_rp_uuid != deployables.c.rp_uuid).label("elsewhere"),
     )
     .select_from(
         with_intents(
@@ -77,6 +63,14 @@ _PARTS = (
     )
     .where(deployables.c.host_id == bindparam("of_host"))
     .order_by(deployables.c.id)
+)
+#: Units that the compute service's requests have, by deployable and provider.
+_BOUND = (
+    select(_held.c.deployable_id, arqs.c.device_rp_uuid, func.count().label("units"))
+    .select_from(_held.join(arqs, arqs.c.id == _held.c.arq_id))
+    .where(_held.c.host_id == bindparam("of_host"), _held.c.wanted, arqs.c.lease_id.is_(None))
+    .where(arqs.c.device_rp_uuid.is_not(None))
+    .group_by(_held.c.deployable_id, arqs.c.device_rp_uuid)
 )
 _RECORDS = select(
     placement_providers.c.uuid,
@@ -98,9 +92,16 @@ _DECODER = msgspec.json.Decoder(Record)
 
 
 def parts(connection: Connection, host_id: int) -> Sequence[Row]:
-    """What a host offers, with what `SERVICE` has, and units: used, held_back, and those of requests bound at its own provider or elsewhere
-    (at a pool)."""
+    """What a host offers, with what `SERVICE` has, and units: used, held_back."""
     return connection.execute(_PARTS, {"of_host": host_id}).all()
+
+
+def bound(connection: Connection, host_id: int) -> dict[int, dict[str, int]]:
+    """By number of a deployable and provider, how many units of it requests of the compute service have that were bound there."""
+    found: dict[int, dict[str, int]] = defaultdict(dict)
+    for row in connection.execute(_BOUND, {"of_host": host_id}):
+        found[row.deployable_id][row.device_rp_uuid] = row.units
+    return found
 
 
 def records(connection: Connection, host_id: int, grace_s: float) -> dict[str, tuple[Record, bool, bool]]:

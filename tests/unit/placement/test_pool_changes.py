@@ -179,6 +179,42 @@ def test_a_trait_that_an_operator_gave_all_cards_is_their_pools_and_one_of_a_sin
     assert cloud.round() == []
 
 
+def test_a_lent_card_that_goes_into_another_pool_is_not_offered_there(tmp_path: Path, service: Placement) -> None:
+    """Its allocation stays at the former pool, and the new one offered it once more: the second instance's bind failed."""
+    with database("sqlite", tmp_path) as db:
+        cloud = Cloud(db, service, POOLED)
+        make_profile(db, "one", [{"resources:PGPU": "1"}])
+        cloud.host.report(*(a100(number) for number in range(1, 6)))
+        cloud.keeper().round()
+        (former,) = providers(cloud).values()
+        instance, _arqs = boot(cloud, "one", former)  # it has the first
+        cloud.host.report(*(a100(number, numa_node=int(number < 3)) for number in range(1, 6)))
+        becomes(cloud, POOLED)
+        (new,) = set(providers(cloud).values()) - {former}
+        assert sorted(cloud.shown().values()) == [(2, 1), (3, 0)]
+        second, _arqs = boot(cloud, "one", new)
+        end(cloud, second)
+        end(cloud, instance)
+        becomes(cloud, POOLED)
+        assert sorted(cloud.shown().values()) == [(2, 0), (3, 0)]
+
+
+def test_a_pool_that_a_lent_card_has_left_offers_one_less_until_its_release_and_never_one_too_many(
+    cloud: Cloud,
+) -> None:
+    """No number is right before the release and after it; the keeper may be away when it comes."""
+    becomes(cloud, POOLED)
+    (pool,) = providers(cloud).values()
+    instance, _arqs = boot(cloud, "one", pool)  # it has the first
+    cloud.host.report(a100(1, numa_node=1), a100(2), a100(3))
+    becomes(cloud, POOLED)
+    assert room(cloud) == CARDS - 2
+    end(cloud, instance)
+    assert room(cloud) == CARDS - 1, "all cards of the pool; nobody has published anything since"
+    becomes(cloud, POOLED)
+    assert room(cloud) == CARDS
+
+
 def adds_trait(cloud: Cloud, provider: str, name: str) -> None:
     """An operator gives a provider a trait."""
     path = f"/resource_providers/{provider}/traits"
