@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cantle.cli.output import FORMATS, print_record, print_rows, safe
-from cantle.cli.table import BLOCK, fitted
+from cantle.cli.table import BLOCK
 
 
 class Colour(StrEnum):
@@ -235,14 +235,6 @@ def test_sorting_knows_numbers_from_words_and_puts_what_is_missing_last() -> Non
 def test_a_limit_reads_no_further_than_it_prints() -> None:
     endless = ({"name": str(number), "size": 0, "on": True} for number in itertools.count())
     assert rows("value", rows=endless, chosen=["name"], most=3) == "0\n1\n2\n"
-
-
-@given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(20, 300))
-def test_columns_fit_the_window_unless_all_are_as_narrow_as_can_be_read(widths: list[int], window: int) -> None:
-    found = fitted(widths, window)
-    assert all(0 < new <= old for new, old in zip(found, widths, strict=True))
-    total = sum(found) + 2 * (len(found) - 1)
-    assert total <= window or max(found) <= max(8, min(widths))
 
 
 def test_a_table_on_a_terminal_that_fits_costs_no_folding() -> None:
