@@ -111,7 +111,7 @@ def runs(root: Root, name: str, lease: str) -> bool:
         devices, _, instance = _read(root, name)
     except (NotFound, _NotContainer):
         return False
-    return instance.get("status") == "Running" and bool(_of(devices, lease))
+    return _is_up(instance) and bool(_of(devices, lease))
 
 
 def stop(root: Root, name: str, seconds: int, *, force: bool) -> None:
@@ -130,10 +130,15 @@ def start(root: Root, name: str) -> bool:
     :raises HostError: ``incus-refused``, ``incus-away``.
     """
     _, _, instance = _read(root, name)
-    if instance.get("status") == "Running":
+    if _is_up(instance):
         return False
     _call(root, "PUT", f"{_place(name)}/state", {"action": "start", "timeout": _BACKGROUND})
     return True
+
+
+def _is_up(instance: Mapping[str, Any]) -> bool:
+    """Whether it runs, paused (``Frozen``) or not. ``Error`` is said of one whose state the daemon cannot find out."""
+    return instance.get("status") not in ("Stopped", "Error")
 
 
 def _of(devices: Devices, lease: str) -> Devices:
@@ -240,6 +245,10 @@ def _call(root: Root, method: str, path: str, body: object = None, etag: str = "
         if said.type == "async" and status < http.client.BAD_REQUEST:
             waiting = f"{said.operation}/wait?{urlencode({'timeout': _BACKGROUND})}"
             status, _, said = _exchange(connection, "GET", waiting)
+            if status == http.client.NOT_FOUND:
+                raise HostError(
+                    "incus-refused", f"Incus does not know any more what came of it: {method} {path}; it is tried again"
+                )
             _check_background(method, path, said.metadata)
     except (OSError, http.client.HTTPException, msgspec.DecodeError) as error:
         raise HostError("incus-away", f"{root.host_path(socket)} does not answer as Incus does: {error}") from error

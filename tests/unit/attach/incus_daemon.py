@@ -1,8 +1,8 @@
 """A stand-in for Incus's daemon, as its REST API is documented: instances with devices, ETags, operations that are waited for.
 
-Not the real one: it is in no package of the distribution that the tests run on. What it does follows the API's description: an instance
-is written by PUT and only where If-Match is its ETag, the write is an operation in the background, and a device that cannot be applied
-makes that operation fail and leaves the instance as it was.
+For faults, and for speed. Its answers are those that a real LXD 5.0.2 gave. An instance is written by PUT
+and only where If-Match is its ETag, the write is an operation in the background, and a device that cannot be applied makes that operation
+fail and leaves the instance as it was. An operation is forgotten a few seconds after its end, and by a daemon that starts again.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ class Daemon:
     """It listens below a root until :meth:`stop`.
 
     :ivar fault: why the next operation fails; "" for none.
+    :ivar forgets: it knows no operation any more when it is asked for one.
     :ivar meanwhile: called before each write, as somebody else who is faster.
     """
 
@@ -36,6 +37,7 @@ class Daemon:
         self.instances: dict[str, dict[str, Any]] = {}
         self.operations: dict[str, str] = {}
         self.fault = ""
+        self.forgets = False
         self.meanwhile: Callable[[], object] = lambda: None
         self.writes = 0
         place = Path(root.path, SOCKET)
@@ -78,7 +80,7 @@ class Daemon:
         text = json.dumps(
             [one[key] for key in ("architecture", "config", "devices", "ephemeral", "profiles")], sort_keys=True
         )
-        return hashlib.sha256(text.encode()).hexdigest()
+        return f'"{hashlib.sha256(text.encode()).hexdigest()}"'
 
     def write(self, name: str, body: dict[str, Any]) -> str:
         """The operation."""
@@ -93,7 +95,9 @@ class Daemon:
 
     def act(self, name: str, body: dict[str, Any]) -> str:
         number = str(uuid.uuid4())
-        self.operations[number], self.fault = self.fault, ""
+        stops, is_stopped = body["action"] == "stop", self.instances[name]["status"] == "Stopped"
+        as_it_is = f"The instance is already {'stopped' if stops else 'running'}" if stops is is_stopped else ""
+        self.operations[number], self.fault = self.fault or as_it_is, ""
         if not self.operations[number]:
             status, code = {"stop": ("Stopped", 102), "start": ("Running", 103)}[body["action"]]
             self.instances[name].update(status=status, status_code=code)
@@ -128,7 +132,9 @@ def _handler(daemon: Daemon) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             parts = self.path.partition("?")[0].strip("/").split("/")
-            if parts[:2] == ["1.0", "operations"] and parts[3:] == ["wait"]:
+            if parts[:2] == ["1.0", "operations"] and daemon.forgets:
+                self._error(404, "Operation not found")
+            elif parts[:2] == ["1.0", "operations"] and parts[3:] == ["wait"]:
                 fault = daemon.operations[parts[2]]
                 told = {"id": parts[2], "class": "task", "status": "Failure" if fault else "Success", "err": fault}
                 self._answer(

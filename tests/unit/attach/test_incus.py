@@ -167,6 +167,28 @@ def test_a_container_is_started_once(root: Root, daemon: Daemon) -> None:
     assert not incus.start(root, "c1")
 
 
+def test_a_paused_container_is_not_taken_for_stopped(root: Root, daemon: Daemon) -> None:
+    """The daemon refused to start it, so the lease with --start failed; one that was to stop it at its end left it as it was."""
+    enter(root, CARD)
+    daemon.instances["c1"].update(status="Frozen", status_code=110)
+    assert incus.runs(root, "c1", LEASE)
+    assert not incus.start(root, "c1")
+    assert "stopped" in str(stop.stop(root, Attachment.parse("incus:c1"), LEASE, "unit"))
+    assert not incus.runs(root, "c1", LEASE)
+
+
+def test_a_change_that_the_daemon_forgot_is_not_taken_for_a_container_that_is_gone(root: Root, daemon: Daemon) -> None:
+    """It was started again between the change and the question what came of it: a lease ended whose container may still have its nodes."""
+    enter(root, CARD)
+    daemon.forgets = True
+    with pytest.raises(HostError, match="what came of it") as caught:
+        leave(root)
+    assert caught.value.code == "incus-refused"
+    daemon.forgets = False
+    leave(root)
+    assert paths(daemon) == set()
+
+
 def test_a_container_that_is_not_there_is_named_and_one_that_was_deleted_has_been_left(
     root: Root, daemon: Daemon
 ) -> None:
