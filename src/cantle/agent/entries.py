@@ -42,9 +42,9 @@ class Job:
     step: Step
 
     @property
-    def key(self) -> tuple[str, str]:
-        """By which its end is known: a unit that shall leave has nothing to do with how it entered."""
-        return self.uuid, self.step.name
+    def key(self) -> tuple[str, str, str]:
+        """By which its end is known: a unit that shall leave has nothing to do with how it entered, nor the next lease with this one."""
+        return self.uuid, self.step.name, self.step.args["lease"]
 
 
 class Entries:
@@ -57,7 +57,7 @@ class Entries:
         self.on_done: Callable[[], object] = lambda: None
         self._root = root
         self._changed = threading.Condition()
-        self._done: dict[tuple[str, str], Done] = {}
+        self._done: dict[tuple[str, str, str], Done] = {}
         #: Guests that have a worker, with the units it is to see to; and those of them that nobody waits for any more.
         self._busy: dict[str, frozenset[str]] = {}
         self._left: set[str] = set()

@@ -177,6 +177,7 @@ class Hands:
             except CantleError as error:
                 return self._failed(task, task.step, error)
             _log.info("did %s", ", ".join([task.step.sentence, *notes]))
+        self._ways_back.pop(task.handle.uuid, None)  # of a unit whose guest answered when it was not wanted any more
         return HandleResult(task.handle.uuid, Outcome.ABSENT, cleaning=cleaning.after(self._cleaned, notes))
 
     def _made_ready(self, task: Task) -> HandleResult:

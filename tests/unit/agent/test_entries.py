@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.unit.agent.service import M40, T4
 
@@ -138,6 +139,52 @@ def test_a_lease_that_is_released_while_its_guest_is_asked_leaves_it_when_that_h
     assert do(t4, hands, back=(SLOW,))[FIRST].outcome is Outcome.ABSENT
     assert virsh.calls == ["attach-device slow", "detach-device slow"]
     assert mdev.devices(t4) == []
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+@pytest.mark.parametrize(("name", "code"), [("quick", None), ("absent", "guest-not-found")])
+def test_a_unit_that_is_lent_anew_hears_nothing_of_the_guest_that_answered_too_late(
+    t4: simulate.SimulatedRoot,
+    hands: Hands,
+    virsh: Virsh,
+    ended: threading.Event,
+    refuses: bool,
+    name: str,
+    code: str | None,
+) -> None:
+    """It was told ready and in its guest, or failed, by what had come of the lease before, and was in none."""
+    virsh.refuses = refuses
+    assert do(t4, hands, SLOW) == {}
+    virsh.let_go.set()
+    assert ended.wait(30)
+    assert do(t4, hands, back=(SLOW,))[FIRST].outcome is Outcome.ABSENT
+    anew = slice_for(name, FIRST)
+    assert anew.guest is not None
+    anew = msgspec.structs.replace(anew, guest=msgspec.structs.replace(anew.guest, lease=SECOND))
+    done = do(t4, hands, anew)[FIRST]
+    assert (done.entered, done.code) == (code is None, code)
+    assert (f"attach-device {name}" in virsh.calls) == done.entered
+    assert bool(mdev.devices(t4)) == done.entered, "what could not enter is not left prepared"
+
+
+def test_a_card_that_cannot_enter_its_next_guest_goes_one_way_back_only(
+    t4: simulate.SimulatedRoot, hands: Hands, virsh: Virsh, ended: threading.Event
+) -> None:
+    """What had been prepared for the lease before was undone once more: on a card that an operator had given to vfio-pci meanwhile, the
+    way back to its driver."""
+    info = {"domain": "0000", "bus": "86", "device": "00", "function": "0"}
+    card = WantedHandle(FIRST, M40, AttachType.PCI, info, Guest("libvirt", "slow", LEASE))
+    drivers = [str(Path(t4.path, f"sys/bus/pci/devices/{M40}/driver").resolve())]
+    assert do(t4, hands, card) == {}
+    virsh.let_go.set()
+    assert ended.wait(30)
+    assert do(t4, hands, back=(card,))[FIRST].outcome is Outcome.ABSENT
+    assert not hands._ways_back
+    done = do(t4, hands, msgspec.structs.replace(card, guest=Guest("libvirt", "absent", SECOND)))[FIRST]
+    assert (done.outcome, done.code) == (Outcome.FAILED, "guest-not-found")
+    drivers.append(str(Path(t4.path, f"sys/bus/pci/devices/{M40}/driver").resolve()))
+    assert drivers[0] == drivers[1]
+    assert hands.memory.taken == {}
 
 
 def test_a_unit_on_its_way_into_a_running_guest_is_not_taken_for_somebody_elses(
