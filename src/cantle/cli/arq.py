@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cantle.cli.client import connect, segment
-from cantle.cli.output import fields, list_options, output_options, print_record, print_rows
+from cantle.cli.output import fields, list_options, output_options, print_record, print_rows, unmatched
 
 COLUMNS = ("uuid", "state", "profile_name", "hostname", "reason")
 WIDE = (
@@ -52,7 +52,7 @@ def list_(
     query = {"instance": instance, "hostname": host, "state": state}
     query["fields"] = fields(fmt, chosen, COLUMNS, WIDE, order)
     rows = connect().pages("/v1/arqs", "arqs", query)
-    empty = "No accelerator requests."
+    empty = unmatched("accelerator requests", "No accelerator requests.", instance, host, state)
     print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 

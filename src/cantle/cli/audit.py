@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cantle.cli.client import connect
-from cantle.cli.output import list_options, print_rows
+from cantle.cli.output import list_options, print_rows, unmatched
 from cantle.cli.period import period
 
 COLUMNS = ("created_at", "action", "user_id", "hostname", "device", "lease_uuid", "facts")
@@ -54,7 +54,8 @@ def list_(*, fmt: str, chosen: tuple[str, ...], order: str | None, most: int | N
       cantle audit list --lease 2f1c7e0a-5a7e-4a52-8a53-4cf1a2f0c7d1
       cantle audit list --action unit.quarantined -o wide
     """
-    print_rows(_records(query), COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty="No records.")
+    empty = unmatched("records", "No records.", *query.values())
+    print_rows(_records(query), COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 
 @audit.command("export")

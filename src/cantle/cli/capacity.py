@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cantle.cli.client import connect
-from cantle.cli.output import fields, list_options, print_rows
+from cantle.cli.output import fields, list_options, print_rows, unmatched
 
 COLUMNS = ("hostname", "device_address", "resource_class", "total", "used", "free", "reason")
 ROOM = ("name",)
@@ -56,7 +56,15 @@ def capacity(
     if states:
         rows = connect().get("/v1/capacity/states", {"hostname": host})["states"]
         rows = [row for row in rows if resource_class in (None, row["resource_class"])]
-        print_rows(rows, STATES, fmt, chosen=chosen, order=order, most=most, empty="No units.")
+        print_rows(
+            rows,
+            STATES,
+            fmt,
+            chosen=chosen,
+            order=order,
+            most=most,
+            empty=unmatched("units", "No units.", host, resource_class),
+        )
         return
     if profiles:
         rows = _room(connect().get("/v1/capacity/profiles", {"hostname": host})["profiles"], per_host=per_host)
@@ -65,7 +73,9 @@ def capacity(
         return
     query = {"hostname": host, "resource_class": resource_class, "fields": fields(fmt, chosen, COLUMNS, WIDE, order)}
     found = (row for row in connect().pages("/v1/capacity", "capacity", query) if row["free"] > 0 or not free)
-    empty = "Nothing can be lent yet. 'cantle device list' says why."
+    empty = unmatched(
+        "deployables", "Nothing can be lent yet. 'cantle device list' says why.", host, resource_class, free
+    )
     print_rows(found, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 

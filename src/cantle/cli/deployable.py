@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cantle.cli.client import connect, segment
-from cantle.cli.output import fields, list_options, output_options, print_record, print_rows
+from cantle.cli.output import fields, list_options, output_options, print_record, print_rows, unmatched
 
 COLUMNS = ("uuid", "hostname", "device_address", "resource_class", "total", "used", "reason")
 WIDE = ("uuid", "name", *COLUMNS[1:-1], "in_service", "rp_uuid", "driver_name", "traits", "reason")
@@ -38,7 +38,7 @@ def list_(
     """
     query = {"hostname": host, "resource_class": resource_class, "fields": fields(fmt, chosen, COLUMNS, WIDE, order)}
     rows = connect().pages("/v1/deployables", "deployables", query)
-    empty = "No deployables: no host offers anything yet."
+    empty = unmatched("deployables", "No deployables: no host offers anything yet.", host, resource_class)
     print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 

@@ -7,7 +7,7 @@ import click
 from cantle.cli.card import locate, readable
 from cantle.cli.client import connect, segment
 from cantle.cli.intent import intent
-from cantle.cli.output import fields, list_options, output_options, print_record, print_rows
+from cantle.cli.output import fields, list_options, output_options, print_record, print_rows, unmatched
 from cantle.cli.set_mode import set_mode
 
 COLUMNS = ("hostname", "address", "model", "mode", "health", "reason")
@@ -64,7 +64,7 @@ def list_(
     query = {"hostname": host, "type": kind, "mode": mode, "health": health}
     query["fields"] = fields(fmt, chosen, COLUMNS, WIDE, order)
     rows = connect().pages("/v1/devices", "devices", query)
-    empty = "No devices: no host has reported one yet."
+    empty = unmatched("devices", "No devices: no host has reported one yet.", host, kind, mode, health)
     print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 

@@ -8,7 +8,7 @@ import click
 
 from cantle.cli.client import connect
 from cantle.cli.follow import follow
-from cantle.cli.output import fields, list_options, print_rows
+from cantle.cli.output import fields, list_options, print_rows, unmatched
 
 COLUMNS = ("created_at", "channel", "type", "about", "outcome", "problem")
 WIDE = ("uuid", *COLUMNS, "attempts", "due_at", "ended_at", "body")
@@ -54,7 +54,8 @@ def events(
     query = {"channel": channel, "type": kind, "about": about, "ended": "false" if unfinished else None}
     query["fields"] = fields(fmt, chosen, COLUMNS, WIDE, order)
     rows = connect().pages("/v1/events", "events", query)
-    empty = "No events. Nobody is told of any unless [nova] or [webhook] says so."
+    nobody = "No events. Nobody is told of any unless [nova] or [webhook] says so."
+    empty = unmatched("events", nobody, channel, kind, about, unfinished)
     print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
 
 

@@ -10,7 +10,7 @@ import click
 from cantle import errors
 from cantle.cli.client import Client, connect, segment
 from cantle.cli.lease_xml import xml
-from cantle.cli.output import list_options, output_options, print_record, print_rows
+from cantle.cli.output import list_options, output_options, print_record, print_rows, unmatched
 from cantle.cli.period import length, moment
 from cantle.cli.wait import wait_for
 
@@ -145,7 +145,8 @@ def list_(
         "profile_name": profile,
     }
     rows = (_short(row, fmt) for row in connect().pages("/v1/leases", "leases", query))
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, rare="reason", chosen=chosen, order=order, most=most, empty="No leases.")
+    empty = unmatched("leases", "No leases.", host, workload, profile)
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, rare="reason", chosen=chosen, order=order, most=most, empty=empty)
 
 
 @lease.command("show")

@@ -74,6 +74,14 @@ def fields(
     return ",".join(wide if fmt == "wide" else columns)
 
 
+def unmatched(what: str, otherwise: str, *filters: object) -> str:
+    """What an empty list says: where something was asked for, not that there is nothing at all.
+
+    :param what: the things in plural: ``devices``.
+    """
+    return f"No {what} match that." if any(filters) else otherwise
+
+
 def print_rows(
     rows: Iterable[Row],
     columns: Sequence[str],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cantle.cli.client import connect, segment
-from cantle.cli.output import output_options, print_record, print_rows
+from cantle.cli.output import list_options, output_options, print_record, print_rows
 from cantle.cli.span import Span
 
 #: As `cantle.model.token.Role`, without those of hosts: ``cantle host invite`` makes them. Not imported: start-up time.
@@ -49,8 +49,8 @@ def create(
 
 @token.command("list")
 @click.option("--all", "everything", is_flag=True, help="Also those that are expired or revoked.")
-@output_options
-def list_(everything: bool, fmt: str, chosen: tuple[str, ...]) -> None:
+@list_options
+def list_(*, everything: bool, fmt: str, chosen: tuple[str, ...], order: str | None, most: int | None) -> None:
     """List tokens, those of hosts and invitations included. Their texts are not kept.
 
     \b
@@ -58,8 +58,8 @@ def list_(everything: bool, fmt: str, chosen: tuple[str, ...]) -> None:
       cantle token list
       cantle token list --all -o wide
     """
-    rows = connect().get("/v1/tokens", {"include_ended": "true" if everything else None})["tokens"]
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, empty="No tokens.")
+    rows = connect().pages("/v1/tokens", "tokens", {"include_ended": "true" if everything else None})
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty="No tokens.")
 
 
 @token.command("revoke")
