@@ -221,7 +221,7 @@ def test_a_container_that_is_being_stopped_is_given_nothing_until_it_is(
 
     monkeypatch.setattr(entering, "EXECUTORS", dict.fromkeys((entering.ENTER, entering.LEAVE), step))
     monkeypatch.setattr(entries, "_MOMENT", 0.05)
-    guest = {"kind": "lxc", "name": "c1"}
+    guest = {"kind": "lxc", "name": "c1", "lease": LEASE}
     leave = entries.Job(FIRST, Step(entering.LEAVE, FIRST, {**guest, entering.STOP: "yes"}, False, True, "leave"))
     enter = entries.Job(SECOND, Step(entering.ENTER, SECOND, guest, True, False, "enter"))
     assert hands.entries.run([leave]) == {}
