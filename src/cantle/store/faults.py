@@ -10,8 +10,9 @@ from cantle.errors import BadRequest, CantleError, Unavailable
 
 #: SQLSTATEs of PostgreSQL: serialization failure, deadlock, lock not available.
 _PG_CONTENDED = frozenset({"40001", "40P01", "55P03"})
-#: Error numbers of MariaDB: deadlock (also Galera's certification failure), lock wait timeout, record changed since last read.
-_MYSQL_CONTENDED = frozenset({1213, 1205, 1020})
+#: Error numbers of MariaDB: deadlock (also Galera's certification failure), lock wait timeout, record changed since last read; and the two
+#: first of the lock that INSERT … SELECT takes on a table's next row number (innodb_autoinc_lock_mode 1, the default).
+_MYSQL_CONTENDED = frozenset({1213, 1205, 1020, 1467})
 _MYSQL_FULL = frozenset({1021, 1114})
 _MYSQL_REFUSED = frozenset({1044, 1045, 1049, 1698})
 #: PostgreSQL gives no SQLSTATE to a client that it does not let in, just words. In another language they count as "away".

@@ -223,6 +223,11 @@ def test_deadlocks_of_mariadb_are_done_again(number: int) -> None:
     assert not faults.is_contention(DBAPIError("UPDATE", {}, _MySqlError(1045, "text")))
 
 
+def test_two_binds_at_once_are_not_told_that_mariadb_is_away() -> None:
+    """A deadlock over the next number of a row is told by this number."""
+    assert faults.is_contention(DBAPIError("INSERT", {}, _MySqlError(1467, "Failed to read auto-increment value")))
+
+
 @pytest.mark.parametrize(
     ("url", "module", "extra"),
     [
