@@ -53,6 +53,11 @@ def capacity(
       cantle capacity --profiles
       cantle capacity --profiles --per-host --host gpu1
     """
+    _refuse_together(states=states, profiles=profiles, free=free)
+    if profiles and resource_class:
+        raise click.UsageError("--class goes with no profile: --profiles counts each of them as a whole.")
+    if per_host and not profiles:
+        raise click.UsageError("--per-host belongs to --profiles.")
     if states:
         rows = connect().get("/v1/capacity/states", {"hostname": host})["states"]
         rows = [row for row in rows if resource_class in (None, row["resource_class"])]
@@ -77,6 +82,12 @@ def capacity(
         "deployables", "Nothing can be lent yet. 'cantle device list' says why.", host, resource_class, free
     )
     print_rows(found, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
+
+
+def _refuse_together(**asked: bool) -> None:
+    names = [f"--{name}" for name, said in asked.items() if said]
+    if len(names) > 1:
+        raise click.UsageError(f"{' and '.join(names)} ask for different lists: leave one out.")
 
 
 def _room(profiles: list[dict[str, Any]], *, per_host: bool) -> list[dict[str, Any]]:

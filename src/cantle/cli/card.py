@@ -36,8 +36,11 @@ timeout_option = click.option(
 def locate(client: Client, wanted: str, host: str | None = None) -> str:
     """The path of the one card that a uuid, an address or HOST/ADDRESS names.
 
+    :raises click.UsageError: it is empty, as of a variable that is not set.
     :raises NotFound: ``device-not-found``. :raises Conflict: ``device-ambiguous``.
     """
+    if not wanted:
+        raise click.UsageError("The name or uuid is empty.")
     named, _, address = wanted.rpartition("/")
     host = host or named
     if host:

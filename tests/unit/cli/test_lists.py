@@ -41,7 +41,12 @@ def test_a_list_has_what_is_on_later_pages_too(
     def answer(request: Request) -> Answer:
         following = "marker=" in request.path
         links = [{"href": f"http://there{urlsplit(request.path).path}?marker=first", "rel": "next"}]
-        row: dict[str, object] = {"project_id": "second" if following else "first", "free": 1, "conditions": [], "arqs": []}
+        row: dict[str, object] = {
+            "project_id": "second" if following else "first",
+            "free": 1,
+            "conditions": [],
+            "arqs": [],
+        }
         return Answer(200, json.dumps({name: [row], f"{name}_links": [] if following else links}).encode())
 
     with answering(answer) as url:
@@ -77,3 +82,20 @@ def test_a_list_that_nothing_matches_is_not_told_as_if_there_were_nothing_at_all
         assert empty in capsys.readouterr().err
         assert run([*command.split(), *unmatched.split()]) == ExitCode.OK
         assert capsys.readouterr().err.endswith(" match that.\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--states --profiles", "leave one out"),
+        ("--states --free", "leave one out"),
+        ("--profiles --free", "leave one out"),
+        ("--profiles --class VGPU", "--class"),
+        ("--per-host", "belongs to --profiles"),
+    ],
+)
+def test_options_of_different_lists_are_refused_not_passed_over(
+    options: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["capacity", *options.split()]) == ExitCode.USAGE
+    assert said in capsys.readouterr().err

@@ -220,6 +220,8 @@ def test_output_into_a_full_disk_is_told_and_no_fault() -> None:
         ["lease", "release"],
         ["arq", "show"],
         ["deployable", "show"],
+        ["device", "show"],
+        ["device", "disable"],
         ["profile", "show"],
         ["profile", "delete"],
     ],
