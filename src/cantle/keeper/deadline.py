@@ -8,7 +8,7 @@ from cantle.engine import announce
 from cantle.engine.clock import BIND_SECONDS, now
 from cantle.model.arq import ArqState
 from cantle.model.identity import KEEPER
-from cantle.store import bind, claim, host
+from cantle.store import bind, claim, deployable, host
 from cantle.store.database import Database, host_topic, lease_topic, wake
 from cantle.store.types import Record
 
@@ -35,6 +35,8 @@ def _end(db: Database, row: Record) -> bool:
         if not bind.expire(connection, row.arq_id, CODE, why, moment, announced=announced):
             return False
         claim.unwant(connection, [row.arq_id], moment, KEEPER)
+        if row.guest_kind is None:  # else the host may have waited for the guest
+            deployable.failed_on(connection, row.host_id)
         announce.arqs_settled(connection, [failed], moment)
         announce.leases_changed(connection, leases, moment)
         wake(connection, host_topic(row.held_on))

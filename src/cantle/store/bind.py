@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, Connection, Float, bindparam, case, null, 
 
 from cantle.model.arq import BINDABLE, ArqState
 from cantle.store.arq import HOLDING, OF_EVENT
+from cantle.store.attachment_table import attachments
 from cantle.store.prepared import Prepared
 from cantle.store.tables import arqs, claims, hosts, instance_owners, leases
 from cantle.store.types import Record, database_now
@@ -79,11 +80,18 @@ _SETTLE = Prepared(
     )
 )
 _OVERDUE = (
-    select(*OF_EVENT, claims.c.host_id, hosts.c.hostname.label("held_on"), leases.c.uuid.label("lease_uuid"))
+    select(
+        *OF_EVENT,
+        claims.c.host_id,
+        hosts.c.hostname.label("held_on"),
+        leases.c.uuid.label("lease_uuid"),
+        attachments.c.kind.label("guest_kind"),
+    )
     .select_from(
         arqs.join(claims, HOLDING)
         .join(hosts, hosts.c.id == claims.c.host_id)
         .outerjoin(leases, leases.c.id == arqs.c.lease_id)
+        .outerjoin(attachments, attachments.c.lease_id == leases.c.id)
     )
     .where(arqs.c.deadline <= database_now())
     .order_by(arqs.c.deadline)
@@ -123,7 +131,7 @@ def settle(connection: Connection, rows: Sequence[dict[str, Any]]) -> int:
 
 
 def overdue(connection: Connection, most: int) -> Sequence[Record]:
-    """`OF_EVENT`, host_id, held_on, lease_uuid of ARQs whose host did not answer in time."""
+    """`OF_EVENT`, host_id, held_on, lease_uuid, guest_kind of ARQs whose host did not answer in time."""
     return connection.execute(_OVERDUE, {"most": most}).all()
 
 

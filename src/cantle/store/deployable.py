@@ -67,6 +67,8 @@ FAILING: ColumnElement[bool] = and_(
     deployables.c.failed_at.is_not(None), deployables.c.failed_at > database_now(-FAILING_S)
 )
 
+_FAILED = update(deployables).values(failed_at=database_now())
+
 #: A deployable in its device and its host, with the wish for the device.
 PLACES = with_intents(
     deployables.join(devices, devices.c.id == deployables.c.device_id).join(hosts, hosts.c.id == deployables.c.host_id)
@@ -164,4 +166,9 @@ def _deployable(row: Record, facts: Sequence[Attribute]) -> Deployable:
 
 def failed(connection: Connection, deployable_ids: Sequence[int]) -> None:
     """Units of these could not be made ready just now."""
-    connection.execute(update(deployables).where(deployables.c.id.in_(deployable_ids)).values(failed_at=database_now()))
+    connection.execute(_FAILED.where(deployables.c.id.in_(deployable_ids)))
+
+
+def failed_on(connection: Connection, host_id: int) -> None:
+    """This host made no unit ready in time: it may be that of any of its cards."""
+    connection.execute(_FAILED.where(deployables.c.host_id == host_id))

@@ -15,11 +15,13 @@ from cantle.engine.arq import create_arqs
 from cantle.engine.bind import Bind, bind
 from cantle.engine.lease import create_lease, get_lease
 from cantle.engine.work import current_work
+from cantle.keeper import deadline
+from cantle.model.attachment import Attachment
 from cantle.model.lease import LeaseState
 from cantle.store import host as host_store
 from cantle.store import provider_pool
 from cantle.store.database import Database
-from cantle.store.tables import claims, deployables, hosts
+from cantle.store.tables import arqs, claims, deployables, hosts
 from cantle.store.types import database_now
 
 BAD, GOOD = "0000:3b:00.0", "0000:86:00.0"
@@ -75,6 +77,21 @@ def test_a_card_that_is_preferred_and_fails_gives_way_to_one_that_is_not(db: Dat
     made = create_lease(db, ALICE, profile_name="liked")
     try_all(host)
     assert get_lease(db, ALICE, made.uuid).state is LeaseState.ACTIVE
+
+
+@pytest.mark.parametrize(("guest", "then"), [(None, "compute-2"), ("lxc:c1", "compute-1")])
+def test_lease_after_lease_goes_to_a_host_that_does_not_answer_while_another_does(
+    db: Database, host: Host, guest: str | None, then: str
+) -> None:
+    """With all its cards it is the last choice, unless it may have waited for the lease's own guest."""
+    Host(db, "compute-2").report(whole(host="compute-2"))
+    into = None if guest is None else Attachment.parse(guest)
+    first = create_lease(db, ALICE, profile_name="card", hostname="compute-1", attachment=into)
+    with db.write() as connection:
+        connection.execute(update(arqs).values(deadline=database_now(-1)))
+    assert deadline.sweep(db) == 1
+    assert get_lease(db, ALICE, first.uuid).state is LeaseState.FAILED
+    assert create_lease(db, ALICE, profile_name="card").hostname == then
 
 
 @pytest.mark.parametrize("code", ["guest-not-found", "agent-knows-no-guests", "cdi-name-taken"])
