@@ -20,6 +20,7 @@ class Disagreement:
 
     :param allocated: units of the provider that Placement says this consumer has.
     :param requested: accelerator requests of ours that hold, or are being given, a unit of it for this instance.
+    :param gone: Placement has no such provider.
     """
 
     host: str
@@ -28,6 +29,7 @@ class Disagreement:
     consumer: str
     allocated: int
     requested: int
+    gone: bool = False
 
     @property
     def says(self) -> str:
@@ -37,6 +39,11 @@ class Disagreement:
                 "allocated in Placement without a request of ours: a boot under way, or left behind. If the instance is gone (openstack "
                 f"server show {self.consumer}): openstack resource provider allocation delete {self.consumer}, which takes away all that "
                 "it has there, CPU and memory too; nova-manage placement audit names such leftovers"
+            )
+        if self.gone:
+            return (
+                "a request of ours, and its provider is not in Placement: "
+                f"'cantle placement sync {self.host}' makes it again or says why not. Then check again"
             )
         return (
             "a request of ours without an allocation in Placement: another instance may be sent here in vain. If the instance is gone: "
@@ -54,14 +61,15 @@ def disagreements(db: Database, client: PlacementClient, host_id: int, hostname:
         held = store.held(connection, sorted(records))
     found = []
     for uuid, (record, _missing, _vanished) in sorted(records.items(), key=lambda pair: pair[1][0].name):
+        allocations, gone = {}, False
         try:
             allocations = client.allocations(uuid)
         except NotFound:
-            allocations = {}
+            gone = True
         allocated = Counter({consumer: sum(amounts.values()) for consumer, amounts in allocations.items()})
         requested = held.get(uuid, Counter())
         for consumer in sorted({*allocated, *requested}):
             if allocated[consumer] != requested[consumer]:
                 pair = allocated[consumer], requested[consumer]
-                found.append(Disagreement(hostname, record.name, uuid, consumer, *pair))
+                found.append(Disagreement(hostname, record.name, uuid, consumer, *pair, gone=gone))
     return found

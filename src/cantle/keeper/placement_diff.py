@@ -12,7 +12,7 @@ from cantle.model.provider import Inventory, Node, Provider, Record
 from cantle.placement.difference import Create, Delete, Difference, Move, SetInventories, SetTraits, Step
 from cantle.placement.exchange import ExchangeHeldUp
 from cantle.placement.sync import Sync
-from cantle.placement.tree import HostTree, Outcome
+from cantle.placement.tree import HostTree, Outcome, name_taken
 from cantle.store import provider as store
 from cantle.store import publication
 from cantle.store.database import Database
@@ -103,8 +103,29 @@ def compare(db: Database, client: PlacementClient, settings: Settings, host_id: 
         attempt.trading(differences)
     except ExchangeHeldUp as error:
         held_up = error.error
+    for uuid in _taken(client, tree, differences, attempt.outcome):
+        del differences[uuid]
     lines = [*_ours(hostname, tree, differences, attempt.outcome), *_others(hostname, attempt.outcome)]
     return HostDifference(attempt.outcome.root, sorted(lines, key=lambda line: line.provider), held_up)
+
+
+def _taken(
+    client: PlacementClient, tree: HostTree, differences: Mapping[str, Difference], outcome: Outcome
+) -> list[str]:
+    """Of those that would be made, those whose name another provider has; each is a problem of the outcome then.
+
+    Asked are those whose name is in the tree already, and those that we began to make before: of a new host, none.
+    """
+    there = {node.name for node in outcome.others or []}
+    found = []
+    for uuid, one in differences.items():
+        name = tree.wanted[uuid].name
+        if one.steps and isinstance(one.steps[0], Create) and (name in there or uuid in tree.records):
+            error = name_taken(client, tree.hostname, name)
+            if error is not None:
+                outcome.problems[name] = error
+                found.append(uuid)
+    return found
 
 
 def _ours(hostname: str, tree: HostTree, differences: Mapping[str, Difference], outcome: Outcome) -> Iterator[Line]:
@@ -121,9 +142,16 @@ def _ours(hostname: str, tree: HostTree, differences: Mapping[str, Difference], 
         moves = (
             "its cards are offered by other providers from now on" if one.gone and uuid in tree.trade.heirs else None
         )
-        held_back = moves or one.withheld or outcome.overlap.get(uuid)
+        held_back = moves or one.withheld or outcome.overlap.get(uuid) or _misplaced(found)
         shall_have = None if target is None else provider_words(target)
         yield Line(hostname, one.name, uuid, there, shall_have, writes, held_back)
+
+
+def _misplaced(found: Difference) -> str | None:
+    """That somebody gave it another parent."""
+    seen = found.before.seen
+    parents = [step.parent for step in found.steps if isinstance(step, Move)]
+    return None if seen is None or not parents else f"it hangs below {seen.parent}, and belongs below {parents[0]}"
 
 
 def _others(hostname: str, outcome: Outcome) -> Iterator[Line]:

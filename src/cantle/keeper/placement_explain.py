@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from cantle.engine import choice
 from cantle.errors import BadRequest, NotFound
 from cantle.keeper.placement_sums import Stock, left_of, of_sums
+from cantle.keeper.placement_why import DIFF, Ours, of_amounts, of_provider
 from cantle.model.alias import NO_ALIASES, Aliases
 from cantle.model.explanation import Explanation, GroupView, Reason
-from cantle.model.provider import Inventory, Record
 from cantle.model.request import Request, RequestGroup
 from cantle.scheduling.explain import EXAMPLES, NAMED, Why
 from cantle.store import provider as store
@@ -30,22 +30,6 @@ CANDIDATES = 1000
 EXAMINED = 50
 #: The trait of a compute node to which nova-scheduler sends nothing.
 DISABLED = "COMPUTE_STATUS_DISABLED"
-
-DIFF = "cantle placement diff shows what it shall have, and why"
-
-
-@dataclass(frozen=True, slots=True)
-class Ours:
-    """A provider that we publish, whether Placement has it or not."""
-
-    hostname: str
-    root: str | None
-    record: Record
-
-    @property
-    def resource_class(self) -> str | None:
-        """What we wrote that it has; None where nothing was written."""
-        return self.record.forms[-1].resource_class if self.record.forms else None
 
 
 @dataclass(slots=True)
@@ -137,53 +121,6 @@ def _different(asked: Request) -> list[tuple[RequestGroup, int]]:
     return [(some[0], len(some)) for some in found.values()]
 
 
-def of_provider(group: RequestGroup, one: Ours, there: set[str], traits: Mapping[str, set[str]]) -> Why | None:
-    """The first reason why a provider does not do for a group, apart from how much it has left; None when there is none."""
-    uuid = one.record.uuid
-    if uuid not in there:
-        return Why("not-in-placement", "is not in Placement", DIFF)
-    wanted = {name for name, _ in group.amounts}
-    if one.resource_class is not None and wanted != {one.resource_class}:
-        return Why(
-            "other-class", f"offers {one.resource_class}", "ask for that, or set another mode: cantle device set-mode"
-        )
-    for name in sorted(group.required):
-        if uuid not in traits[name]:
-            return Why("lacks-trait", f"lacks {name} in Placement", f"do without the trait; {DIFF}")
-    for some in group.any_of:
-        if not any(uuid in traits[name] for name in some):
-            return Why("lacks-trait", f"lacks all of {', '.join(sorted(some))} in Placement", "ask for another trait")
-    for name in sorted(group.forbidden):
-        if uuid in traits[name]:
-            return Why("forbidden-trait", f"has {name}, which is forbidden", "do not forbid the trait")
-    return None
-
-
-def of_amounts(group: RequestGroup, inventories: Mapping[str, Inventory], used: Mapping[str, int], ours: Record) -> Why:
-    """Why a provider cannot give what a group wants of it, by what Placement has of it."""
-    for name, wanted in group.amounts:
-        one = inventories.get(name)
-        if one is None:
-            return Why("no-inventory", f"has no {name} in Placement", DIFF)
-        if not one.min_unit <= wanted <= one.max_unit or wanted % one.step_size:
-            steps = "" if one.step_size == 1 else f" in steps of {one.step_size}"
-            what = f"gives one group {one.min_unit} to {one.max_unit} {name}{steps}, {wanted} wanted"
-            return Why("not-so-many-at-once", what, "ask for fewer in one group, or raise max_unit")
-        if left_of(one, used.get(name, 0)) >= wanted:
-            continue
-        if ours.operator.reserved and one.reserved >= one.total:
-            return Why(
-                "all-reserved", f"has all {name} reserved by an operator", "openstack resource provider inventory set"
-            )
-        if one.reserved >= one.total:
-            return Why("all-reserved", f"has all {name} reserved in Placement", DIFF)
-        parts = [f"{used.get(name, 0)} of {one.total} {name} allocated"]
-        parts += [f"{one.reserved} reserved"] if one.reserved else []
-        mend = "wait, or see who has them: openstack resource provider show --allocations"
-        return Why("too-few-left", f"has {' and '.join(parts)}, {wanted} wanted", mend)
-    return Why("changed-meanwhile", "was changed while this was asked", "ask again")
-
-
 def _group(
     client: PlacementClient, group: RequestGroup, times: int, ours: Sequence[Ours], seen: Look
 ) -> tuple[GroupView, set[str]]:
@@ -244,10 +181,13 @@ def _together(
     unknown = ", ".join(sorted(seen.unknown - {DISABLED}))
     for name in left:
         if unknown:
-            what = f"is not looked at, since Placement knows no {unknown}"
-            why = Why("unknown-trait", what, f"openstack trait create {unknown.replace(', ', ' ')}, or ask without it")
+            why = Why("unknown-trait", f"is not looked at, since Placement knows no {unknown}", _unknown(unknown))
         elif name in closed:
-            why = Why("compute-disabled", "is disabled for Nova's scheduler", "openstack compute service set --enable")
+            why = Why(
+                "compute-disabled",
+                "is disabled for Nova's scheduler",
+                "openstack compute service set --enable HOST nova-compute",
+            )
         elif name in mixed:
             why = Why(
                 "not-isolated", "has too few different providers for groups that are isolated", "group_policy=none"
@@ -259,6 +199,13 @@ def _together(
             why = found or _NOT_TOGETHER
         _count(tallies, why, name, "", cards=0)
     return _sorted(tallies)
+
+
+def _unknown(names: str) -> str:
+    """What to do about traits that Placement has never heard of: only custom ones can be made."""
+    if all(name.startswith("CUSTOM_") for name in names.split(", ")):
+        return f"openstack trait create {names.replace(', ', ' ')}, or ask without it"
+    return "name it as openstack trait list does, or ask without it"
 
 
 _NOT_TOGETHER = Why("not-together", "has a provider for each group, but not for all of them together", "ask for fewer")

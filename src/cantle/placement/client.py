@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from keystoneauth1.exceptions import CatalogException, ClientException, Unauthorized
+from keystoneauth1.exceptions import CatalogException, ClientException, ConnectTimeout, Unauthorized
 
 from cantle.errors import Forbidden, NotFound, Unavailable
 from cantle.model.provider import Inventory, Node, Provider
@@ -184,7 +184,7 @@ class PlacementClient:
                 "add --user cantle --project service service), or set [placement] pool_identical as it was.",
             )
         if status != 400:
-            raise refusal(answer, "POST /reshaper")
+            raise refusal(answer, "POST /reshaper", RESHAPE)
 
     def reshape(self, wanted: Mapping[str, tuple[int, Mapping[str, Inventory]]]) -> None:
         """Replace the inventories of several providers at once; by uuid, the generation of each and what it shall have.
@@ -228,7 +228,7 @@ class PlacementClient:
     def _call(self, method: str, path: str, body: object = None, version: str = MICROVERSION) -> Any:
         answer = self._send(method, path, body, version)
         if answer.status_code >= 300:
-            raise refusal(answer, f"{method} {path}")
+            raise refusal(answer, f"{method} {path}", version)
         try:
             return answer.json() if answer.content else None
         except ValueError as error:
@@ -253,6 +253,8 @@ def _mend(error: ClientException) -> str:
     """What to do about a way to Placement that waiting does not open; "" where waiting may."""
     if isinstance(error, Unauthorized):
         return " Keystone refuses the login of [placement]: see its username, password, project and domains."
+    if isinstance(error, ConnectTimeout):
+        return " So long does timeout of [placement] say: see whether Placement, its database or what is in front of it is slow or silent."
     if isinstance(error, CatalogException):
         return " The catalog has no such endpoint: see region_name and valid_interfaces of [placement], or set its endpoint_override."
     return ""

@@ -96,8 +96,9 @@ def difference(
     if not is_ours(actual):
         raise Conflict(
             "provider-not-ours",
-            f"Provider {actual.name} ({actual.uuid}) has our uuid and not the trait {OWNER_TRAIT}; it is left alone. "
-            "Give the trait back, or delete the provider.",
+            f"Provider {actual.name} ({actual.uuid}) has our uuid and not the trait {OWNER_TRAIT}; it is left alone. Give the trait back: "
+            f"'openstack resource provider trait set {_words(actual.traits | {OWNER_TRAIT})} {actual.uuid}'; or, when nobody has "
+            f"anything of it, delete it, and it is made anew: 'openstack resource provider delete {actual.uuid}'.",
         )
     used = usages or {}
     learned = replace(record, operator=_learned(wanted, record, actual), seen=actual)
@@ -207,6 +208,11 @@ def _values(operator: Operator, standing: Inventory, ours: Sequence[Form]) -> Op
 def _theirs(record: Record, actual: Provider) -> frozenset[str]:
     """Traits that we did not write."""
     return actual.traits.difference(*(form.traits for form in record.forms))
+
+
+def _words(traits: frozenset[str]) -> str:
+    """As osc-placement wants them; it replaces all that are there."""
+    return " ".join(f"--trait {name}" for name in sorted(traits))
 
 
 def _our_classes(record: Record) -> frozenset[str]:

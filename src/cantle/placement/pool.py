@@ -96,9 +96,9 @@ def _keys(cards: Sequence[Card], standing: Mapping[int, tuple[str, str]]) -> dic
 def pooled(hostname: str, cards: Sequence[Card], pools: Mapping[int, tuple[str, str]]) -> list[Part]:
     """The parts of a host, those of a pool put together. A member that is out of service is one unit reserved.
 
-    Where the shape was changed while something was lent, its allocation is at the former provider until its end: reserved here. That one, if
-    it is a pool that goes on, offers a card less meanwhile: with one more in its total it would offer one too many from the release on, until
-    somebody publishes it.
+    Where the shape was changed while something was lent, its allocation is at the former provider until its end: reserved here. If
+    that is a pool that goes on, it offers a card less meanwhile: with one more in its total it would offer one too many from the release
+    until somebody publishes it.
     """
     alone = [
         replace(card.part, held_back=card.part.held_back + card.elsewhere) for card in cards if card.number not in pools

@@ -30,10 +30,11 @@ class UnknownName(Conflict):
     """Placement does not know a trait or resource class that was named (``placement-refused``)."""
 
 
-def refusal(answer: Any, what: str) -> CantleError:
+def refusal(answer: Any, what: str, version: str) -> CantleError:
     """What an answer that is no good one says.
 
     :param what: method and path.
+    :param version: the microversion that it was asked in.
     """
     code, detail = _said(answer)
     status = answer.status_code
@@ -46,6 +47,8 @@ def refusal(answer: Any, what: str) -> CantleError:
         return _conflict(code, words)
     if status == 404:
         return NotFound("provider-gone", f"{words} The keeper makes it again.")
+    if status == 406:
+        return CantleError("placement-refused", f"{words} This Placement is too old for API {version}: upgrade it.")
     return UnknownName("placement-refused", words) if status == 400 else CantleError("placement-refused", words)
 
 

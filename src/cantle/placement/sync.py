@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 #: How often one provider is tried when others change it at the same time.
 TRIES = 5
 
+_WHO_ELSE = (
+    "It is tried again; if this lasts, see what else writes there: a Cyborg, or another Cantle, for the same host."
+)
+
 
 class Sync:
     """One attempt at one host."""
@@ -217,7 +221,7 @@ class Sync:
             return replace(one.before, seen=seen, forms=one.after, unsure=False), one.retiring
         raise Conflict(
             "placement-conflict",
-            f"Provider {self._host.wanted[uuid].name} was changed {TRIES} times while we wrote it.",
+            f"Provider {self._host.wanted[uuid].name} was changed {TRIES} times while we wrote it. {_WHO_ELSE}",
         )
 
     def _with_what_is_owed(self, differences: Mapping[str, Difference]) -> dict[str, Difference]:
@@ -260,7 +264,8 @@ class Sync:
             return {uuid: self._after_exchange(uuid, one) for uuid, one in trading.items()}
         raise Conflict(
             "placement-conflict",
-            f"Providers of {self._host.hostname} between which cards move were changed {TRIES} times while we wrote them.",
+            f"Providers of {self._host.hostname} between which cards move were changed {TRIES} times while we wrote them. "
+            f"{_WHO_ELSE}",
         )
 
     def _after_exchange(self, uuid: str, one: Difference) -> Difference:
@@ -290,7 +295,7 @@ class Sync:
         else:
             node = self._placement.node(uuid)
         if isinstance(error, NameTaken) and (node is None or moving):
-            raise name_taken(self._placement, self._host.hostname, self._host.wanted[uuid].name) from error
+            raise name_taken(self._placement, self._host.hostname, self._host.wanted[uuid].name) or error
         if error.code == "placement-refused":
             raise error
         actual = None if node is None else self._look_into(node)

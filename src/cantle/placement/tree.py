@@ -86,13 +86,11 @@ def find_root(placement: PlacementClient, hostname: str, names: Sequence[str]) -
     )
 
 
-def name_taken(placement: PlacementClient, hostname: str, name: str) -> Conflict:
-    """That another provider has the name of one of ours (``provider-name-taken``), which one, and what to do about it."""
+def name_taken(placement: PlacementClient, hostname: str, name: str) -> Conflict | None:
+    """That another provider has the name of one of ours (``provider-name-taken``), which one, and what to do about it; None if none has."""
     other = placement.find(name)
     if other is None:
-        return Conflict(
-            "provider-name-taken", f"Another provider had the name {name}, and has it no more: it is tried again."
-        )
+        return None
     return Conflict(
         "provider-name-taken",
         f"Provider {other.uuid} has the name {name}, and is none of ours. Did Cyborg make it ('cantle placement adopt {hostname} --plan' "

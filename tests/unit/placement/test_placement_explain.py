@@ -252,3 +252,42 @@ def test_it_asks_as_much_of_placement_in_a_larger_cloud(desk: Desk) -> None:
         Host(desk.cloud.db, f"compute-{number}").report(t4(4, host=f"compute-{number}"))
     desk.publish()
     assert requests() == before
+
+
+def amend(desk: Desk, **fields: object) -> None:
+    """An operator sets fields of both T4s, and the keeper looks."""
+    for host in ("compute-1", "compute-2"):
+        path = f"/resource_providers/{desk.provider('VGPU', host)}/inventories/VGPU"
+        desk.cloud.placement.call("PUT", path, {**desk.cloud.placement.call("GET", path), **fields})
+    desk.cloud.time_passes()
+    desk.publish()
+
+
+@pytest.mark.parametrize(
+    ("fields", "what", "mend"),
+    [
+        ({"min_unit": 2, "max_unit": 4}, "gives one group 2 to 4 VGPU, 1 wanted", "VGPU:min_unit=1"),
+        ({"step_size": 2, "max_unit": 4}, "gives one group 1 to 4 VGPU in steps of 2, 1 wanted", "VGPU:step_size=1"),
+        (
+            {"allocation_ratio": 0.2},
+            "has 0 of 4 VGPU allocated and a ratio of 0.2, 1 wanted",
+            "VGPU:allocation_ratio=1",
+        ),
+        ({"reserved": 4}, "has all VGPU reserved by an operator", "VGPU:reserved=0"),
+    ],
+)
+def test_what_an_operator_set_is_answered_with_the_command_that_takes_it_back(
+    desk: Desk, fields: dict[str, object], what: str, mend: str
+) -> None:
+    """For a ``min_unit`` or step the advice was to ask for fewer; a ratio was not named."""
+    amend(desk, **fields)
+    (reason,) = (one for one in desk.why("--profile", "slice")["groups"][0]["reasons"] if one["what"] == what)
+    assert f"openstack resource provider inventory set --amend --resource {mend} PROVIDER" in reason["mend"]
+
+
+def test_a_slip_of_the_pen_in_a_standard_trait_is_not_to_be_created(desk: Desk) -> None:
+    """Placement makes ``CUSTOM_`` traits only."""
+    make_profile(desk.cloud.db, "odd", [{"resources:VGPU": "1", "trait:HW_GPU_APY_CUDA": "forbidden"}])
+    (reason,) = desk.why("--profile", "odd")["together"]
+    assert "openstack trait list" in reason["mend"]
+    assert "create" not in reason["mend"]

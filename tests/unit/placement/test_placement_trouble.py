@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
-from tests.placement_service import Placement
-from tests.unit.engine.cloud import Host, whole
+from tests.placement_service import Placement, Timeout
+from tests.unit.engine.cloud import NOVA_FOR_ALICE, T4_2B, Host, make_profile, whole
 from tests.unit.placement.test_placement_commands import Desk, desk
 from tests.unit.placement.test_pools import a100
 
 from cantle.cli.main import run
+from cantle.engine.arq import create_arqs
+from cantle.engine.bind import Bind, bind
 from cantle.engine.capacity import list_capacity
-from cantle.errors import Unavailable
+from cantle.errors import CantleError, Unavailable
 from cantle.placement.client import PlacementClient
 from cantle.store import publication
 
@@ -158,3 +162,80 @@ def test_a_host_that_placement_does_not_know_keeps_no_other_from_being_adopted(
     assert "warning: a-new-host: " in words
     assert "[host-not-in-placement]" in words
     assert "compute-1_0000:af:00.0" in words
+
+
+def card_of(desk: Desk, resource_class: str = "VGPU") -> str:
+    """The uuid of the provider of a class."""
+    return next(one.rp_uuid for one in list_capacity(desk.cloud.db) if one.resource_class == resource_class)
+
+
+def test_diff_names_the_provider_that_has_the_name_of_ours(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """It showed that ours would be made, beside the other one that was "left alone"; every attempt at it failed."""
+    other = desk.cyborg_made()
+    words = said(desk, desk.file, capsys, "diff")
+    assert f"! provider-name-taken: Provider {other} has the name compute-1_0000:af:00.0" in words
+    assert "cantle placement adopt compute-1" in words
+
+
+def test_diff_names_one_outside_the_hosts_tree_too_once_the_keeper_has_met_it(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = str(uuid4())
+    desk.cloud.placement.call("POST", "/resource_providers", {"name": "compute-1_0000:af:00.0", "uuid": other})
+    desk.cloud.keeper().round()
+    assert f"! provider-name-taken: Provider {other}" in said(desk, desk.file, capsys, "diff")
+
+
+def test_diff_shows_a_provider_that_hangs_below_another_one(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its two lines were equal, and what differed was not said."""
+    desk.cantle("sync")
+    path = f"/resource_providers/{card_of(desk)}"
+    elsewhere = card_of(desk, "PGPU")
+    moved = {"name": "compute-1_0000:af:00.0", "parent_provider_uuid": elsewhere}
+    desk.cloud.placement.call("PUT", path, moved)
+    words = said(desk, desk.file, capsys, "diff")
+    assert f"because it hangs below {elsewhere}, and belongs below {desk.cloud.nodes['compute-1']}" in words
+    assert "because" not in desk.cantle("sync"), "it is moved back"
+
+
+def test_a_provider_that_lost_the_owners_trait_is_answered_with_the_commands(
+    desk: Desk, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk.cantle("sync")
+    card = card_of(desk)
+    path = f"/resource_providers/{card}/traits"
+    seen = desk.cloud.placement.call("GET", path)
+    desk.cloud.placement.call("PUT", path, {**seen, "traits": [T4_2B]})
+    words = said(desk, desk.file, capsys, "diff")
+    assert f"resource provider trait set --trait {T4_2B} --trait OWNER_CYBORG {card}" in words
+    assert f"openstack resource provider delete {card}" in words
+
+
+def test_a_request_whose_provider_is_no_more_is_no_case_for_novas_healing(desk: Desk) -> None:
+    """``check`` advised to heal allocations, for which there was no provider."""
+    desk.cantle("sync")
+    make_profile(desk.cloud.db)
+    (arq,) = create_arqs(desk.cloud.db, NOVA_FOR_ALICE, "vgpu")
+    card = card_of(desk)
+    bind(desk.cloud.db, NOVA_FOR_ALICE, [Bind(arq.uuid, "compute-1", card, str(uuid4()))])
+    desk.cloud.placement.call("DELETE", f"/resource_providers/{card}")
+    (row,) = json.loads(desk.cantle("check", "-o", "json", code=1))
+    assert "its provider is not in Placement" in row["says"]
+    assert "cantle placement sync compute-1" in row["says"]
+    desk.cantle("sync")
+    (row,) = json.loads(desk.cantle("check", "-o", "json", code=1))
+    assert "heal_allocations" in row["says"]
+
+
+def test_a_silence_of_placement_says_how_long_it_was_waited_for(service: Placement) -> None:
+    service.faults.always = Timeout()
+    with pytest.raises(Unavailable) as refused:
+        PlacementClient(service.adapter()).find("compute-1")
+    assert "timeout of [placement]" in refused.value.message
+
+
+def test_a_placement_that_is_too_old_for_a_call_says_so(service: Placement) -> None:
+    service.faults.always = 406
+    with pytest.raises(CantleError) as refused:
+        PlacementClient(service.adapter()).move(str(uuid4()), "card", str(uuid4()))
+    assert "too old for API 1.37" in refused.value.message
