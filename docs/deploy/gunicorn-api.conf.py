@@ -32,7 +32,16 @@ control_socket_disable = True
 
 
 def post_fork(server, worker):  # noqa: ARG001 (gunicorn calls it so)
-    """Read the configuration now, so that a wrong one stops the service at start and not at the first request."""
+    """Read the configuration now, so that a wrong one stops the service at start and not at the first request.
+
+    A worker has no handlers of its own yet: those of the master, which it inherits, would take a signal to end and do nothing. It would go
+    on to serve, and be killed at `graceful_timeout` with what it is answering then.
+    """
+    import signal
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+
     from cantle.wsgi import application
 
     application.load_or_exit()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +17,7 @@ DEPLOY = CHECKOUT / "docs" / "deploy"
 UNITS = sorted(path.name for path in (DEPLOY / "systemd").glob("*.service"))
 SOCKETS = sorted(path.name for path in (DEPLOY / "systemd").glob("*.socket"))
 OF_THE_SERVER = ["cantle-api.service", "cantle-api-agents.service", "cantle-keeper.service"]
+GUNICORNS = ["gunicorn-api.conf.py", "gunicorn-agents.conf.py"]
 OF_THE_HOST = ["cantle.service", "cantle-agent.service", "cantle-restore.service"]
 
 #: What would take away from a host's service what it is there for: files of the kernel, devices, modules, other users' processes.
@@ -124,3 +127,21 @@ def test_the_proxys_limits_are_those_of_the_service() -> None:
     text = (DEPLOY / "nginx.conf").read_text(encoding="utf-8")
     assert re.findall(r"client_max_body_size (\d+)m;", text) == ["1", "16"]
     assert "proxy_next_upstream off;" in text
+
+
+@pytest.mark.parametrize("name", GUNICORNS)
+def test_a_stop_of_gunicorn_does_not_wait_for_a_worker_that_was_just_starting(name: str) -> None:
+    """It took `graceful_timeout`, and then killed the worker with what it was answering: a worker inherits the master's handlers, which
+    take a signal and leave it. Here the signal comes when it begins to load the service."""
+    worker = (
+        "import os, runpy, signal, sys\n"
+        "signal.signal(signal.SIGTERM, lambda number, frame: None)\n"
+        "post_fork = runpy.run_path(sys.argv[1])['post_fork']\n"
+        "def stop(event, arguments):\n"
+        "    if event == 'import' and arguments[0] == 'cantle.wsgi':\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "sys.addaudithook(stop)\n"
+        "post_fork(None, None)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", worker, str(DEPLOY / name)], check=False, timeout=60)
+    assert ended.returncode == -signal.SIGTERM
