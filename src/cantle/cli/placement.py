@@ -26,10 +26,10 @@ from cantle.store import cyborg as cyborg_store
 from cantle.store import publication
 from cantle.store.database import Database
 
-DIFF = ("host", "provider", "there", "shall", "why")
+DIFF = ("hostname", "provider", "there", "shall", "why")
 DIFF_WIDE = (*DIFF, "uuid", "writes")
-ADOPTED = ("host", "what", "name", "uuid", "has")
-CHECKED = ("host", "provider", "consumer", "allocated", "requested", "says")
+ADOPTED = ("hostname", "what", "name", "uuid", "has")
+CHECKED = ("hostname", "provider", "consumer", "allocated", "requested", "says")
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ def check(config_files: tuple[str, ...], hosts: tuple[str, ...], fmt: str, chose
     with _ground(config_files, hosts) as ground:
         rows = [
             {
-                "host": one.host,
+                "hostname": one.host,
                 "provider": one.provider,
                 "uuid": one.uuid,
                 "consumer": one.consumer,
@@ -261,7 +261,7 @@ def _lines(trees: dict[str, HostDifference | CantleError]) -> Iterator[Line]:
 
 def _row(line: Line) -> dict[str, object]:
     return {
-        "host": line.host,
+        "hostname": line.host,
         "provider": line.provider,
         "uuid": line.uuid,
         "there": line.there,

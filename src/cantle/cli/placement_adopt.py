@@ -25,4 +25,12 @@ def _says(why_not: str | None) -> str:
 
 
 def _row(hostname: str | None, what: str, name: str, uuid: str, has: str) -> dict[str, object]:
-    return {"host": hostname, "what": what, "name": name, "uuid": uuid, "has": has, "instead_of": None, "ending": False}
+    return {
+        "hostname": hostname,
+        "what": what,
+        "name": name,
+        "uuid": uuid,
+        "has": has,
+        "instead_of": None,
+        "ending": False,
+    }

@@ -138,13 +138,13 @@ def test_what_cyborg_published_stays_byte_for_byte_when_it_is_taken_over(desk: D
     }
     desk.cloud.placement.call("PUT", f"/allocations/{instance}", allocation)
     desk.cantle("diff", code=1)
-    planned = desk.cantle("adopt", "--plan", "-o", "value", "-c", "uuid")
-    assert made in planned
+    planned = desk.cantle("adopt", "--plan", "-o", "value", "-c", "uuid", "-c", "hostname")
+    assert f"{made}\tcompute-1" in planned
     before = desk.everything()
     desk.cantle("adopt", "compute-1")
     assert made in {one.rp_uuid for one in list_capacity(desk.cloud.db)}
     said = desk.cantle("sync", "compute-1", "-o", "json", code=0)
-    assert all(not line["writes"] for line in json.loads(said))
+    assert all(not line["writes"] and line["hostname"] == "compute-1" for line in json.loads(said))
     assert json.loads(before)[0] == json.loads(desk.everything())[0], "not even a generation has moved"
     assert desk.everything() == before
     desk.cloud.time_passes()
@@ -212,6 +212,7 @@ def test_check_finds_allocations_without_a_request_and_requests_without_an_alloc
     rows = json.loads(desk.cantle("check", "-o", "json", code=1))
     found = {row["consumer"]: (row["allocated"], row["requested"]) for row in rows}
     assert found == {stray: (1, 0), with_arq: (0, 1)}
+    assert {row["hostname"] for row in rows} == {"compute-1"}  # called as in every other list
     desk.cloud.placement.call("DELETE", f"/allocations/{stray}")
     desk.cloud.placement.call("PUT", f"/allocations/{with_arq}", body)
     assert "agree" in desk.cantle("check")
