@@ -219,12 +219,11 @@ class Client:
             response = self._connection.getresponse()
             text = response.read(_LARGEST + 1)
         except (OSError, http.client.HTTPException) as error:
-            if request.seconds and self._interrupted:
+            if request.seconds and self._end_waiting():
                 raise _Interrupted("the call that waited was ended") from error
             raise
-        finally:
-            if request.seconds:
-                self._end_waiting()
+        if request.seconds:
+            self._end_waiting()
         if len(text) > _LARGEST:
             raise http.client.HTTPException(f"the answer has more than {_LARGEST} bytes")
         return response.status, response.headers.get("Retry-After"), text
@@ -236,10 +235,12 @@ class Client:
                 raise _Interrupted("there is something else to do")
             self._waiting = sock
 
-    def _end_waiting(self) -> None:
+    def _end_waiting(self) -> bool:
+        """Whether it was interrupted."""
         with self._lock:
             self._waiting = None
-            self._interrupted = False
+            interrupted, self._interrupted = self._interrupted, False
+            return interrupted
 
 
 def refused(status: int, retry_after: str | None, text: bytes) -> CantleError:

@@ -212,6 +212,37 @@ def test_a_hint_that_comes_before_the_wait_ends_that_one_only(connect: Connect) 
         assert client.later_work(1, 60) == Work(2)
 
 
+class _RacedLock:
+    """Before it is taken for the second time, somebody else takes it and interrupts."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._lock = threading.Lock()
+        self._taken = 0
+
+    def __enter__(self) -> None:
+        self._taken += 1
+        if self._taken == 2:
+            self._client.interrupt()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_a_hint_just_as_the_server_closes_the_kept_connection_ends_the_wait_on_the_next_one(
+    connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was forgotten with the wait that had failed, and the next one lasted its time: a minute."""
+    with answering(http("200 OK", Work(1)), None, http("200 OK", Work(2))) as (url, _):
+        client = connect(url)
+        client.work()
+        monkeypatch.setattr(client, "_lock", _RacedLock(client))
+        with pytest.raises(Unavailable) as caught:
+            client.later_work(1, 60)
+        assert caught.value.code == "wait-interrupted"
+
+
 def test_a_closed_client_waits_no_more_but_can_still_tell(connect: Connect) -> None:
     with answering(http("204 No Content")) as (url, requests):
         client = connect(url)
