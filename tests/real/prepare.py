@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from tests.real import cyborg_schema, libvirt, lxc, mariadb, mdevctl, packages, podman
+from tests.real import cyborg_schema, libvirt, lxc, lxd, mariadb, mdevctl, packages, podman
 from tests.real.places import CHECKOUT, HERE, OLDER, PYTHON, STACK, VENV
 
 #: What the tests ask for; everything that comes along is pinned in ``constraints.txt``.
@@ -56,6 +56,7 @@ def main() -> None:
     """Install all of it. Ends the program with a message when something cannot be installed; then the next run starts afresh."""
     mariadb.install()
     lxc.install()
+    lxd.install()
     libvirt.install()
     podman.install()
     mdevctl.install()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import http.client
 import re
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -31,6 +32,11 @@ _ANSWER = 5.0
 _BACKGROUND = 60
 #: Tries where somebody else changes the instance meanwhile.
 _TRIES = 5
+#: How the daemon puts it that it is starting or stopping the instance, as after a start that failed; seconds to wait for that, and between
+#: two tries. It gives up itself after 30.
+_BUSY = "is busy running a"
+_PATIENCE = 35.0
+_MOMENT = 0.5
 #: ``s`` marks a node that cards share.
 _OURS = re.compile(r"cantle-([0-9a-f-]{36})-(s?)[0-9]+")
 #: What of an instance is written (the API's InstancePut); the rest is its state.
@@ -229,6 +235,18 @@ def _place(name: str) -> str:
 
 
 def _call(root: Root, method: str, path: str, body: object = None, etag: str = "") -> tuple[Any, str] | None:
+    """As :func:`_call_once`, once the daemon is done with what it does to the instance by itself."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return _call_once(root, method, path, body, etag)
+        except HostError as error:
+            if _BUSY not in error.message or time.monotonic() >= end:
+                raise
+        time.sleep(_MOMENT)
+
+
+def _call_once(root: Root, method: str, path: str, body: object, etag: str) -> tuple[Any, str] | None:
     """What the daemon answers, and its ETag; of what it does in the background, once that is done. None: it is not as it was read now.
 
     :raises NotFound: ``guest-not-found``.

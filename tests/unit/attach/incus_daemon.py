@@ -1,6 +1,6 @@
 """A stand-in for Incus's daemon, as its REST API is documented: instances with devices, ETags, operations that are waited for.
 
-For faults, and for speed. Its answers are those that a real LXD 5.0.2 gave. An instance is written by PUT
+For faults, and for speed: tests/real/test_lxd.py has a real one. Its answers are those that LXD 5.0.2 gave. An instance is written by PUT
 and only where If-Match is its ETag, the write is an operation in the background, and a device that cannot be applied makes that operation
 fail and leaves the instance as it was. An operation is forgotten a few seconds after its end, and by a daemon that starts again.
 """

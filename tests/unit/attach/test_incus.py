@@ -177,6 +177,22 @@ def test_a_paused_container_is_not_taken_for_stopped(root: Root, daemon: Daemon)
     assert not incus.runs(root, "c1", LEASE)
 
 
+def test_a_container_that_the_daemon_still_stops_is_waited_for(
+    root: Root, daemon: Daemon, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a start that failed, what the lease had given to the container could not be taken back from it."""
+    enter(root, CARD)
+    monkeypatch.setattr(incus, "_MOMENT", 0.01)
+    daemon.fault = 'Failed to create instance update operation: Instance is busy running a "stop" operation'
+    leave(root)
+    assert paths(daemon) == set()
+    monkeypatch.setattr(incus, "_PATIENCE", 0.0)
+    daemon.fault = 'Instance is busy running a "stop" operation'
+    with pytest.raises(HostError, match="busy") as caught:
+        enter(root, CARD)
+    assert caught.value.code == "incus-refused"
+
+
 def test_a_change_that_the_daemon_forgot_is_not_taken_for_a_container_that_is_gone(root: Root, daemon: Daemon) -> None:
     """It was started again between the change and the question what came of it: a lease ended whose container may still have its nodes."""
     enter(root, CARD)
