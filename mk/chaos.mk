@@ -11,6 +11,8 @@ chaos-races:
 	@$(BOOTSTRAP) dev mysql
 	@$(PY) -m tests.chaos.race --database postgresql
 	@$(PY) -m tests.chaos.race --database mariadb
+	@$(PY) -m tests.chaos.tug --database postgresql
+	@$(PY) -m tests.chaos.tug --database mariadb
 
 chaos-model: ready-dev
 	@$(PY) -m tests.chaos.model $(if $(JOBS),--jobs $(JOBS))
