@@ -176,19 +176,23 @@ class _Request(HTTPRequest):
             )
 
 
-class _Connection(HTTPConnection):
-    """A connection of such requests.
+class Connection(HTTPConnection):
+    """What a client that went away was not told goes with it.
 
-    What a client that went away was not told goes with it: cheroot leaves it in a buffer, which tries to send it once more at its own end,
-    to a closed socket; since Python 3.13 that is a traceback on standard error.
+    cheroot leaves it in a buffer, which tries to send it once more at its own end, to a closed socket; since Python 3.13 that is a traceback
+    on standard error.
     """
-
-    RequestHandlerClass = _Request
 
     def close(self) -> None:
         """See the base class."""
         super().close()
         self.wfile.raw.close()
+
+
+class _Connection(Connection):
+    """A connection of such requests."""
+
+    RequestHandlerClass = _Request
 
 
 class HttpServer:

@@ -15,12 +15,14 @@ from tests.stories.world import World, fresh_database
 from cantle.api.app import public_app
 from cantle.api.frame import WsgiApp
 from cantle.api.settings import Settings
+from cantle.cli.listen import Connection
 
 
 @contextmanager
 def http_server(app: WsgiApp) -> Iterator[str]:
     """Serve ``app`` while the block runs; yields its URL."""
     server = Server(("127.0.0.1", 0), app, numthreads=4)
+    server.ConnectionClass = Connection
     server.expiration_interval = 0.02  # how soon it notices that it shall stop
     server.prepare()
     thread = threading.Thread(target=server.serve, name="test-http-server")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -18,19 +20,22 @@ HOST, CARD = "gpu-host-of-others", "0000:af:00.0"
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path) -> Iterator[World]:
     """A host with a T4 in four, and profiles for one and for more than there are."""
-    return made(tmp_path, Settings())
+    with made(tmp_path, Settings()) as one:
+        yield one
 
 
-def made(tmp_path: Path, settings: Settings) -> World:
+@contextmanager
+def made(tmp_path: Path, settings: Settings) -> Iterator[World]:
     """See `world`."""
     one = World(fresh_database(tmp_path), settings)
     accept_report(one.db, HOST, msgspec.convert(HOSTS["two-cards"]["h1"], InventoryReport))
     for name, units in (("slice", "1"), ("many", "200")):
         body = {"name": name, "groups": [{"resources:VGPU": units}]}
         assert one.call("POST", "/v1/profiles", body=body).status_code == 201
-    return one
+    yield one
+    one.db.close()
 
 
 def answers(world: World, person: str) -> str:
@@ -78,7 +83,7 @@ def test_whether_a_tenants_lease_can_move_is_told_without_names(world: World) ->
 def test_the_operators_file_gives_names_to_tenants(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text('"cantle:explain:names": "role:member"\n')
-    world = made(tmp_path, Settings(policy_file=str(policy)))
-    assert HOST in answers(world, "member")
-    assert HOST in refused(world, "member")
-    assert HOST not in answers(world, "reader")
+    with made(tmp_path, Settings(policy_file=str(policy))) as world:
+        assert HOST in answers(world, "member")
+        assert HOST in refused(world, "member")
+        assert HOST not in answers(world, "reader")

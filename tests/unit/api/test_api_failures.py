@@ -114,6 +114,7 @@ def test_a_database_that_is_away_is_503_and_the_process_is_still_up(tmp_path: Pa
     assert "SELECT" not in answer.text
     assert falcon.testing.simulate_get(app, "/readyz", **local).status_code == 503
     assert falcon.testing.simulate_get(app, "/healthz", **local).status_code == 200
+    database.close()
 
 
 #: A row that no code of ours would write, and the list it is in.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -226,7 +227,10 @@ def test_what_was_lent_is_still_lent_after_a_kill_and_a_restart(tmp_path: Path) 
 
 
 def test_the_first_command_after_it_said_that_it_serves_finds_the_cards(tmp_path: Path) -> None:
-    with serving(tmp_path, "--simulate", "fake") as running, sqlite3.connect(running.state / "cantle.db") as database:
+    with (
+        serving(tmp_path, "--simulate", "fake") as running,
+        contextlib.closing(sqlite3.connect(running.state / "cantle.db")) as database,
+    ):
         hosts = database.execute("SELECT count(DISTINCT host_id) FROM devices").fetchall()
     assert hosts == [(2,)]
 
