@@ -179,8 +179,8 @@ class _Request(HTTPRequest):
 class Connection(HTTPConnection):
     """What a client that went away was not told goes with it.
 
-    cheroot leaves it in a buffer, which tries to send it once more at its own end, to a closed socket; since Python 3.13 that is a traceback
-    on standard error.
+    cheroot leaves it in a buffer, which tries to send it once more at its own end, to a closed socket. Since Python 3.13 that is a
+    traceback on standard error.
     """
 
     def close(self) -> None:
