@@ -81,19 +81,34 @@ def busy(db: Database, *names: str) -> Iterator[dict[str, threading.Event]]:
             done.result()
 
 
-def test_who_finds_all_hosts_busy_waits_for_the_best_one() -> None:
+def two_hosts(db: Database) -> str:
+    """Two that would do; the better one's name."""
+    for number in range(2):
+        Host(db, f"h{number}").report(t4(2, host=f"h{number}"))
+    make_profile(db)
+    with db.read() as connection:
+        best = choice.find(connection, choice.by_name(connection, "vgpu", 1, NO_ALIASES))
+    assert best is not None
+    return best.hostname
+
+
+def test_a_busy_host_is_passed_over_for_one_that_is_not() -> None:
+    with database("postgresql", Path()) as db:
+        best = two_hosts(db)
+        with busy(db, best):
+            assert create_lease(db, ALICE, profile_name="vgpu").hostname != best
+
+
+@pytest.mark.parametrize("enough", [1, 2])
+def test_who_finds_enough_hosts_busy_waits_for_the_best_one(enough: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choice, "TRIES", enough)
     with database("postgresql", Path()) as db, ThreadPoolExecutor(1) as somebody:
-        for number in range(2):
-            Host(db, f"h{number}").report(t4(2, host=f"h{number}"))
-        make_profile(db)
-        with db.read() as connection:
-            best = choice.find(connection, choice.by_name(connection, "vgpu", 1, NO_ALIASES))
-        assert best is not None
-        with busy(db, "h0", "h1") as free:
+        best = two_hosts(db)
+        with busy(db, *(["h0", "h1"] if enough == 2 else [best])) as free:
             lease = somebody.submit(create_lease, db, ALICE, profile_name="vgpu")
             until(lambda: _waits(db))
-            free[best.hostname].set()
-            assert lease.result(30).hostname == best.hostname
+            free[best].set()
+            assert lease.result(30).hostname == best
 
 
 def _waits(db: Database) -> bool:
