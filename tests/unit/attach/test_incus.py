@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.attach.incus_daemon import Daemon
 
-from cantle.attach import incus, stop
+from cantle.attach import incus, incus_api, stop
 from cantle.errors import Conflict, HostError, NotFound
 from cantle.kernel.char_device import Node
 from cantle.kernel.root import Root
@@ -182,11 +182,11 @@ def test_a_container_that_the_daemon_still_stops_is_waited_for(
 ) -> None:
     """After a start that failed, what the lease had given to the container could not be taken back from it."""
     enter(root, CARD)
-    monkeypatch.setattr(incus, "_MOMENT", 0.01)
+    monkeypatch.setattr(incus_api, "_MOMENT", 0.01)
     daemon.fault = 'Failed to create instance update operation: Instance is busy running a "stop" operation'
     leave(root)
     assert paths(daemon) == set()
-    monkeypatch.setattr(incus, "_PATIENCE", 0.0)
+    monkeypatch.setattr(incus_api, "_PATIENCE", 0.0)
     daemon.fault = 'Instance is busy running a "stop" operation'
     with pytest.raises(HostError, match="busy") as caught:
         enter(root, CARD)
