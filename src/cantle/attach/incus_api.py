@@ -41,8 +41,8 @@ def is_installed(root: Root) -> bool:
 
 
 def call(root: Root, method: str, path: str, body: object = None, etag: str = "") -> tuple[Any, str] | None:
-    """What the daemon answers, and its ETag; of what it does in the background, once that is done. None: it is not as it was read now. While
-    the daemon starts or stops the instance by itself, that is waited for.
+    """What the daemon answers, and its ETag; of what it does in the background, once that is done. None: it is not as it was read now.
+    While the daemon starts or stops the instance by itself, that is waited for.
 
     :raises NotFound: ``guest-not-found``.
     :raises HostError: ``incus-away``, ``incus-refused``.
