@@ -23,6 +23,7 @@ WIDE = (
     "health",
     "status",
     "numa_node",
+    "isolation",
     "capabilities",
     "reason",
     "intent_state",

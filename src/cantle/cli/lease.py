@@ -15,7 +15,7 @@ from cantle.cli.period import length, moment
 from cantle.cli.wait import wait_for
 
 COLUMNS = ("uuid", "state", "profile_name", "hostname", "workload")
-WIDE = (*COLUMNS, "attach", "owner", "created_at", "expires_at", "on_expiry", "reason", "arqs")
+WIDE = (*COLUMNS, "attach", "owner", "created_at", "expires_at", "on_expiry", "isolation", "reason", "arqs")
 
 _wait = click.option("--wait", is_flag=True, help="Return when it is done, not when it is accepted.")
 _timeout = click.option(

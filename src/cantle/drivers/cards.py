@@ -11,9 +11,10 @@ from cantle.drivers.slices import deployable_report
 from cantle.errors import CantleError
 from cantle.kernel import node, serial
 from cantle.kernel import unit as units
-from cantle.model import classify
+from cantle.model import classify, isolation
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health, Mode
+from cantle.model.isolation import Isolation
 from cantle.model.kind import CONTAINERS, GUESTS_LABEL
 from cantle.model.naming import device_traits
 from cantle.model.pci import ACCELERATOR, DISPLAY_3D, DISPLAY_OTHER, VGA, PciFunction
@@ -134,7 +135,7 @@ def whole(
         traits=device_traits(function.vendor_id, function.device_id),
         handles=handles,
     )
-    return report(
+    found = report(
         host,
         function,
         Mode.PASSTHROUGH,
@@ -144,6 +145,7 @@ def whole(
         deployables=(deployable,),  # with nothing to lend while somebody has it: what it is is known all the same
         mdev_types=mdev_types,
     )
+    return msgspec.structs.replace(found, labels={isolation.LABEL: Isolation.HARDWARE})
 
 
 def _only_of_guests(objections: Sequence[CantleError]) -> bool:
@@ -168,4 +170,4 @@ def _for_containers(host: HostView, function: PciFunction, resource_class: str, 
     )
     reason = f"for containers alone: {why}"
     found = report(host, function, Mode.PASSTHROUGH, reason=reason, deployables=(deployable,))
-    return msgspec.structs.replace(found, labels={GUESTS_LABEL: CONTAINERS})
+    return msgspec.structs.replace(found, labels={GUESTS_LABEL: CONTAINERS, isolation.LABEL: Isolation.HARDWARE})

@@ -16,10 +16,11 @@ from cantle.drivers.driver import HostView
 from cantle.errors import CantleError
 from cantle.kernel import mdev
 from cantle.kernel.mdev import MdevType
-from cantle.model import classify
+from cantle.model import classify, isolation
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health, Mode
 from cantle.model.enabled_types import EnabledType
+from cantle.model.isolation import Isolation
 from cantle.model.naming import driver_word
 from cantle.model.pci import PciFunction
 from cantle.wire.inventory import DeviceReport
@@ -69,6 +70,10 @@ class GpuDriver:
         :raises CantleError: it cannot be found out.
         """
         return None
+
+    def isolation_of(self, offer: MdevType) -> Isolation:  # noqa: ARG002 - for subclasses
+        """How a slice of this type is kept apart from others of its card."""
+        return Isolation.UNKNOWN
 
     def configured(self, host: HostView, address: str) -> EnabledType | None:
         """The type enabled for a card by name, or by default if it is one of this maker's."""
@@ -146,7 +151,8 @@ class GpuDriver:
             deployables=cut.deployables,
             mdev_types=types,
         )
-        return msgspec.structs.replace(found, labels=dict(self.slice_labels))
+        apart = self.isolation_of(parent.offer) if parent.offer is not None else Isolation.UNKNOWN
+        return msgspec.structs.replace(found, labels={**self.slice_labels, isolation.LABEL: apart})
 
     def _unreadable(self, host: HostView, function: PciFunction, error: CantleError) -> DeviceReport:
         """A card that could not be looked at: nothing of it is lent anew, and what it could be is as last known."""

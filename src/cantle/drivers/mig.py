@@ -15,9 +15,10 @@ from cantle.drivers.driver import HostView
 from cantle.drivers.slices import deployable_report
 from cantle.errors import CantleError
 from cantle.kernel import node, nvidia
-from cantle.model import classify
+from cantle.model import classify, isolation
 from cantle.model.attach_handle import AttachType
 from cantle.model.device import Health, Mode
+from cantle.model.isolation import Isolation
 from cantle.model.kind import CONTAINERS, GUESTS_LABEL
 from cantle.model.naming import custom, device_traits, mdev_type_facts
 from cantle.model.pci import PciFunction
@@ -67,7 +68,14 @@ def report(host: HostView, function: PciFunction, slices: list[tuple[int, int]])
             for profile, handles in sorted(offered.items())
         ),
     )
-    return msgspec.structs.replace(found, labels={GUESTS_LABEL: CONTAINERS})
+    return msgspec.structs.replace(found, labels={GUESTS_LABEL: CONTAINERS, isolation.LABEL: _isolation(slices)})
+
+
+def _isolation(slices: list[tuple[int, int]]) -> Isolation:
+    """GPU instances have memory, caches and engines of their own; compute instances of one share all but what computes (NVIDIA MIG User
+    Guide, "Concepts"), for which there is no word here."""
+    instances = [gpu_instance for gpu_instance, _ in slices]
+    return Isolation.HARDWARE if len(set(instances)) == len(instances) else Isolation.UNKNOWN
 
 
 def _handle(function: PciFunction, gpu_instance: int, compute_instance: int, profile: str) -> HandleReport:

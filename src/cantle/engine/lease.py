@@ -20,6 +20,7 @@ from cantle.model.attachment import Attachment
 from cantle.model.audit import Thing
 from cantle.model.event import EventType
 from cantle.model.identity import Identity
+from cantle.model.isolation import of_device
 from cantle.model.lease import SETTLED, Lease, LeaseState, OnExpiry
 from cantle.model.page import Page
 from cantle.scheduling.choose import Choice
@@ -239,7 +240,11 @@ def claim_units(connection: Connection, terms: Terms, found: Choice, lease_id: i
         raise LookAgain  # somebody took a unit between our look and our lock
     stock.refresh(connection, [found.host_id])
     wake(connection, host_topic(found.hostname))
-    return tuple(Arq(id=number, lease_uuid=uuid, **row) for number, row in zip(numbers, rows, strict=True))
+    kinds = (one.offer.kind for one in units)
+    return tuple(
+        Arq(id=number, lease_uuid=uuid, isolation=of_device(kind.mode, kind.labels), **row)
+        for number, row, kind in zip(numbers, rows, kinds, strict=True)
+    )
 
 
 def _said(terms: Terms, units: int) -> dict[str, str]:

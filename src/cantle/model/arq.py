@@ -10,6 +10,8 @@ from enum import StrEnum
 
 import msgspec
 
+from cantle.model.isolation import Isolation
+
 
 class ArqState(StrEnum):
     """Where a request is."""
@@ -55,6 +57,7 @@ class Arq(msgspec.Struct, frozen=True, gc=False):
 
     ``group_id`` is the zero-based index of the profile's group; ``resource_class`` and ``required``/``forbidden`` traits say what fits.
     Attach fields are those of the claimed handle while one is claimed and the state is Bound, else "", None and {}.
+    ``isolation`` is that of the claimed unit, and known of the ARQs of leases only.
     ``announcing``: it is BindFailed, and the compute service is still being told so (see `shown_state`).
     """
 
@@ -79,6 +82,7 @@ class Arq(msgspec.Struct, frozen=True, gc=False):
     reason_code: str | None = None
     reason: str | None = None
     announcing: bool = False
+    isolation: Isolation | None = None
 
     @property
     def shown_state(self) -> ArqState:

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from cantle.model.arq import Arq
 from cantle.model.attachment import Attachment
+from cantle.model.isolation import Isolation, weakest
 
 
 class LeaseState(StrEnum):
@@ -111,3 +112,8 @@ class Lease:
     attachment: Attachment | None = None
     reasons: tuple[str, ...] = ()
     arqs: tuple[Arq, ...] = ()
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """That of its worst unit; None when it has none any more."""
+        return weakest(one.isolation for one in self.arqs)

@@ -20,10 +20,11 @@ from sqlalchemy import (
 )
 
 from cantle.model.arq import Arq, ArqState
+from cantle.model.isolation import Isolation, of_device
 from cantle.model.page import Page
 from cantle.store.paging import first_page, numbers, window
 from cantle.store.prepared import Prepared
-from cantle.store.tables import arqs, attach_handles, claims, leases
+from cantle.store.tables import arqs, attach_handles, claims, deployables, devices, leases
 from cantle.store.types import Record, database_now
 
 SORT_KEYS = {
@@ -54,23 +55,33 @@ _STATES = {state.value: state for state in ArqState}
 _NOT_SHOWN = ("profile_id", "bind_serial", "deadline", "announced_until", "nth_of_instance")
 #: The claim that an ARQ holds its unit by.
 HOLDING = and_(claims.c.arq_id == arqs.c.id, claims.c.wanted)
-_ARQS = select(
+_COLUMNS = (
     *(column for column in arqs.c if column.key not in _NOT_SHOWN),
     _ANNOUNCING.label("announcing"),
     leases.c.uuid.label("lease_uuid"),
     attach_handles.c.uuid.label("handle_uuid"),
     attach_handles.c.attach_type,
     attach_handles.c.attach_info,
-).select_from(
+)
+_JOINED = (
     arqs.outerjoin(claims, HOLDING)
     .outerjoin(attach_handles, attach_handles.c.id == claims.c.attach_handle_id)
     .outerjoin(leases, leases.c.id == arqs.c.lease_id)
+)
+_ARQS = select(*_COLUMNS).select_from(_JOINED)
+#: With the device of the claimed unit.
+_WITH_DEVICE = select(
+    *_COLUMNS, devices.c.mode.label("device_mode"), devices.c.labels.label("device_labels")
+).select_from(
+    _JOINED.outerjoin(deployables, deployables.c.id == claims.c.deployable_id).outerjoin(
+        devices, devices.c.id == deployables.c.device_id
+    )
 )
 _BY_UUID = Prepared(_ARQS.where(arqs.c.uuid == bindparam("uuid")))
 _OF_INSTANCE = Prepared(
     _ARQS.where(arqs.c.instance_uuid == bindparam("instance")).order_by(arqs.c.created_at, arqs.c.id)
 )
-_OF_LEASE = _ARQS.where(arqs.c.lease_id == bindparam("of_lease")).order_by(arqs.c.id)
+_OF_LEASE = _WITH_DEVICE.where(arqs.c.lease_id == bindparam("of_lease")).order_by(arqs.c.id)
 
 _ADD = insert(arqs).returning(arqs.c.id, arqs.c.uuid)
 _ADD_STARTED = _ADD.values(deadline=database_now(bindparam("seconds")))
@@ -89,14 +100,14 @@ def of_instance(connection: Connection, instance: str) -> list[Arq]:
 
 def of_lease(connection: Connection, lease_id: int) -> list[Arq]:
     """The ARQs of a lease, in the order of its profile's groups."""
-    return [arq(row) for row in connection.execute(_OF_LEASE, {"of_lease": lease_id})]
+    return [_of_lease(row) for row in connection.execute(_OF_LEASE, {"of_lease": lease_id})]
 
 
 def of_leases(connection: Connection, lease_ids: Select[tuple[int]]) -> list[tuple[int, Arq]]:
     """Number of the lease and ARQ, for all leases that a query finds."""
     wanted = lease_ids.subquery()  # joined: MariaDB takes no LIMIT inside IN
-    query = _ARQS.join(wanted, wanted.c.id == arqs.c.lease_id).order_by(arqs.c.id)
-    return [(row.lease_id, arq(row)) for row in connection.execute(query)]
+    query = _WITH_DEVICE.join(wanted, wanted.c.id == arqs.c.lease_id).order_by(arqs.c.id)
+    return [(row.lease_id, _of_lease(row)) for row in connection.execute(query)]
 
 
 def listed(
@@ -155,7 +166,14 @@ def remove_of_lease(connection: Connection, lease_id: int) -> None:
     connection.execute(delete(arqs).where(arqs.c.lease_id == lease_id))
 
 
-def arq(row: Record) -> Arq:
+def _of_lease(row: Record) -> Arq:
+    """The value of a row of `_WITH_DEVICE`."""
+    if row.device_mode is None:
+        return arq(row)
+    return arq(row, isolation=of_device(row.device_mode, row.device_labels))
+
+
+def arq(row: Record, *, isolation: Isolation | None = None) -> Arq:
     """The value of a row of `_ARQS`. The unit is shown once the host has it ready."""
     bound = row.state == ArqState.BOUND and row.handle_uuid is not None
     return Arq(
@@ -180,4 +198,5 @@ def arq(row: Record) -> Arq:
         reason_code=row.reason_code,
         reason=row.reason,
         announcing=bool(row.announcing),
+        isolation=isolation,
     )

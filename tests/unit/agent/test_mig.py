@@ -55,12 +55,21 @@ def caps(nodes: tuple[Node, ...]) -> set[str]:
 
 def test_slices_are_offered_by_size_and_the_card_is_not_lent_whole(host: simulate.SimulatedRoot) -> None:
     found = card(host)
-    assert (found.mode, found.health, found.labels) == (Mode.MIG, Health.OK, {"guests": "containers"})
+    assert (found.mode, found.health) == (Mode.MIG, Health.OK)
+    assert found.labels == {"guests": "containers", "isolation": "hardware"}
     offered = {one.name.rpartition("_")[2]: [unit.key for unit in one.handles] for one in found.deployables}
     assert offered == {"1g.5gb": ["gi5ci0", "gi7ci0", "gi8ci0"], "3g.20gb": ["gi1ci0"]}
     assert {one.resource_class for one in found.deployables} == {"CUSTOM_MIG"}
     assert "CUSTOM_MIG_3G_20GB" in found.deployables[1].traits
     assert devices(host, NvidiaDriver())[WHOLE].mode is Mode.PASSTHROUGH
+
+
+def test_compute_instances_that_share_a_gpu_instance_are_not_told_to_be_kept_apart_by_hardware(
+    host: simulate.SimulatedRoot,
+) -> None:
+    gpu_instance = Path(host.path, "proc/driver/nvidia/capabilities/gpu1/mig/gi5")
+    shutil.copytree(gpu_instance / "ci0", gpu_instance / "ci1")
+    assert card(host).labels["isolation"] == "unknown"
 
 
 def test_each_slice_has_two_nodes_of_its_own_by_the_minors_that_the_kernel_says(host: simulate.SimulatedRoot) -> None:

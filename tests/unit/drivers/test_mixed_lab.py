@@ -14,6 +14,7 @@ from cantle.kernel import mdev
 from cantle.kernel.pci_ids import PciIds
 from cantle.model.device import DeviceType, Health, Mode
 from cantle.model.enabled_types import EnabledType, EnabledTypes
+from cantle.model.isolation import Isolation, of_device
 from cantle.simulate.description import Description, Function
 from cantle.wire.inventory import DeviceReport, InventoryReport
 
@@ -92,6 +93,10 @@ def test_two_makers_cards_are_cut_side_by_side(lab: simulate.SimulatedRoot) -> N
     }
     assert cards[INTEGRATED].deployables[0].traits[1] == "CUSTOM_INTEL_591D_I915_GVTG_V5_4"
     assert cards[INTEGRATED].mdev_types == {INTEGRATED: {"i915-GVTg_V5_4": "", "i915-GVTg_V5_8": ""}}
+    assert {of_device(one.mode, one.labels) for one in cards.values() if one.mode is Mode.MDEV} == {Isolation.TIME}
+    assert {of_device(one.mode, one.labels) for one in cards.values() if one.mode is Mode.PASSTHROUGH} == {
+        Isolation.HARDWARE
+    }
 
 
 def test_the_default_type_is_for_cards_of_its_maker_alone(lab: simulate.SimulatedRoot) -> None:

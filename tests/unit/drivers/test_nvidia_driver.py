@@ -296,7 +296,8 @@ NO_IOMMU = FOREIGN_GROUP.replace("iommu: intel", "iommu: none").replace(", iommu
 
 def test_without_an_iommu_a_card_is_lent_to_containers_alone(tmp_path: Path) -> None:
     card = devices(described(NO_IOMMU, tmp_path / "h"), NvidiaDriver())["0000:01:00.0"]
-    assert (card.mode, card.health, card.labels) == (Mode.PASSTHROUGH, Health.OK, {"guests": "containers"})
+    assert (card.mode, card.health) == (Mode.PASSTHROUGH, Health.OK)
+    assert card.labels == {"guests": "containers", "isolation": "hardware"}
     assert str(card.reason).startswith("for containers alone: 0000:01:00.0 cannot be lent whole without an IOMMU")
     [handle] = card.deployables[0].handles
     assert handle.attach_type is AttachType.NODES
@@ -379,5 +380,5 @@ def test_of_a_card_that_is_cut_a_guest_gets_one_slice_and_of_whole_ones_as_many_
     t4: simulate.SimulatedRoot,
 ) -> None:
     found = devices(t4, NvidiaDriver())
-    assert found[T4].labels == {"units_per_guest": "1"}
-    assert found[M40].labels == {}
+    assert found[T4].labels == {"units_per_guest": "1", "isolation": "time"}
+    assert found[M40].labels == {"isolation": "hardware"}

@@ -8,6 +8,7 @@ from functools import partial
 from uuid import uuid4
 
 import pytest
+from msgspec.structs import replace
 from sqlalchemy import update
 from tests.unit.engine.cloud import ADMIN, ALICE, BOB, T4_2B, Host, capacity_of, make_profile, t4, whole
 
@@ -25,6 +26,7 @@ from cantle.model.alias import NO_ALIASES
 from cantle.model.arq import ArqState
 from cantle.model.device import DeviceStatus
 from cantle.model.explanation import Explanation
+from cantle.model.isolation import Isolation
 from cantle.model.lease import Lease, LeaseState, OnExpiry
 from cantle.model.page import Page
 from cantle.store.database import Database
@@ -68,6 +70,25 @@ def test_a_lease_is_pending_active_releasing_released(db: Database, host: Host) 
     assert [one.uuid for one in list_leases(db, ALICE, include_released=True)] == [lease.uuid]
     assert release_lease(db, ALICE, lease.uuid).state is LeaseState.RELEASED
     assert capacity_of(db).free == 4
+
+
+def test_a_lease_says_how_its_worst_unit_is_kept_apart_from_what_others_have(db: Database, host: Host) -> None:
+    make_profile(db, "slice", [{"resources:VGPU": "1"}])
+    make_profile(db, "card", [{"resources:PGPU": "1"}])
+    make_profile(db, "both", [{"resources:VGPU": "1"}, {"resources:PGPU": "1"}])
+    cut, alone = t4(4), whole()
+    host.report(cut, alone)
+    unknown = create_lease(db, ALICE, profile_name="slice")
+    assert get_lease(db, ALICE, unknown.uuid).isolation is Isolation.UNKNOWN, "its host's agent does not say"
+    host.report(replace(cut, labels={"isolation": "time"}), replace(alone, labels={"isolation": "hardware"}))
+    for profile, isolation in (("both", Isolation.TIME), ("slice", Isolation.TIME), ("card", Isolation.HARDWARE)):
+        lease = create_lease(db, ALICE, profile_name=profile)
+        assert (lease.isolation, get_lease(db, ALICE, lease.uuid).isolation) == (isolation, isolation)
+        listed = [one for one in list_leases(db, ALICE) if one.uuid == lease.uuid]
+        assert [one.isolation for one in listed] == [isolation]
+        host.obey()
+        assert release_lease(db, ALICE, lease.uuid).isolation is None
+        host.obey()
 
 
 def test_a_lease_whose_unit_fails_is_failed_until_released(db: Database, host: Host) -> None:

@@ -13,6 +13,7 @@ from cantle.api.v2.resource import Link, stamp
 from cantle.engine import device as engine
 from cantle.model.device import Device, DeviceStatus, Health, Mode
 from cantle.model.intent import Intent, canonical
+from cantle.model.isolation import of_device
 
 
 class DeviceQuery(collection.CollectionQuery, frozen=True, kw_only=True):
@@ -34,7 +35,8 @@ class WaitQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A device on the wire; the words are those of :class:`cantle.model.device.Device`."""
+    """A device on the wire; the words are those of :class:`cantle.model.device.Device`. ``isolation``: how its units are kept apart from
+    each other (:class:`cantle.model.isolation.Isolation`); null for what is never lent."""
 
     uuid: str
     hostname: str
@@ -52,6 +54,7 @@ class Shape(msgspec.Struct, frozen=True):
     out_of_service: str | None
     intent_state: str
     numa_node: int | None
+    isolation: str | None
     labels: dict[str, str]
     std_board_info: dict[str, str]
     vendor_board_info: dict[str, str]
@@ -154,6 +157,7 @@ def _shape(device: Device) -> Shape:
         out_of_service=device.out_of_service,
         intent_state=device.intent.state,
         numa_node=device.numa_node,
+        isolation=of_device(device.mode, device.labels),
         labels=device.labels,
         std_board_info=device.std_board_info,
         vendor_board_info=device.vendor_board_info,

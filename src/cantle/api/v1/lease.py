@@ -62,7 +62,8 @@ class NewLease(NamesHost, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """A lease on the wire. ``reason`` says why units could not be made ready, or taken back."""
+    """A lease on the wire. ``reason`` says why units could not be made ready, or taken back; ``isolation`` how they are kept apart from
+    what others have of the same cards (:class:`cantle.model.isolation.Isolation`), null when it has none any more."""
 
     uuid: str
     state: str
@@ -79,6 +80,7 @@ class Shape(msgspec.Struct, frozen=True):
     reason: str | None
     arqs: list[arq.Shape]
     attach: str | None = None
+    isolation: str | None = None
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -189,4 +191,5 @@ def shape(call: Call, lease: Lease) -> Shape:
         reason=" ".join(dict.fromkeys([*(one.reason for one in lease.arqs if one.reason), *lease.reasons])) or None,
         arqs=[arq.shape(call, request) for request in lease.arqs],
         attach=str(lease.attachment) if lease.attachment is not None else None,
+        isolation=lease.isolation,
     )
