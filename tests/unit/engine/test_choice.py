@@ -15,7 +15,9 @@ from tests.unit.engine.cloud import ALICE, Host, make_profile, t4, whole
 from tests.unit.keeper.conftest import until
 
 from cantle.engine import choice
+from cantle.engine.force import force_release
 from cantle.engine.lease import create_lease, release_lease
+from cantle.engine.move import move_lease
 from cantle.model.alias import NO_ALIASES
 from cantle.store import host as host_store
 from cantle.store import stock
@@ -40,12 +42,17 @@ def test_of_many_hosts_whose_cards_fail_few_are_looked_at(db: Database, monkeypa
     assert len(sent) == 4, "one host, then four; not all of them, page after page"
 
 
-def test_what_a_host_has_free_is_known_right_after_a_lease_and_right_after_its_end(db: Database) -> None:
-    Host(db).report(t4(2))
+def test_what_a_host_has_free_is_known_right_after_a_lease_its_move_and_each_end(db: Database) -> None:
+    for name in ("h1", "h2"):
+        Host(db, name).report(t4(2, host=name))
     make_profile(db)
-    lease = create_lease(db, ALICE, profile_name="vgpu")
+    lease = create_lease(db, ALICE, profile_name="vgpu", hostname="h1")
+    assert db.run(stock.refresh_wrong) == 0
+    move_lease(db, ALICE, lease.uuid, to="h2", stopped=True, aliases=NO_ALIASES)
     assert db.run(stock.refresh_wrong) == 0
     release_lease(db, ALICE, lease.uuid)
+    assert db.run(stock.refresh_wrong) == 0
+    force_release(db, ALICE, lease.uuid, "both scrapped")
     assert db.run(stock.refresh_wrong) == 0
 
 
