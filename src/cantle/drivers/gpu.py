@@ -127,7 +127,11 @@ class GpuDriver:
         if wish is None or not whole.deployables:
             return whole
         if host.lent(address):
-            reason = f"config-refused: it is still lent whole; {wish.type_id} takes effect when it is back"
+            out = slices.way_out(host, address, "lends it to nobody else")
+            reason = (
+                f"config-refused: it is still lent whole; {wish.type_id} takes effect when it is back. "
+                f"Whoever waits for it may have it before: {out}"
+            )
         else:
             reason = f"{wish.type_id} is enabled for it, but not offered: it is lent whole, as configured"
         return cards.degraded(whole, reason)

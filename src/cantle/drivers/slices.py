@@ -103,8 +103,16 @@ def choose(
         else:
             continue
         units = ", ".join(one.uuid for one in host.lent(address) if one.attach_info.get("asked_type") == lent)
-        return kept, f"config-refused: {lent} is still lent ({units}); {wish}, which takes effect when it is back"
+        return kept, (
+            f"config-refused: {lent} is still lent ({units}); {wish}, which takes effect when nothing of it is lent any more. "
+            f"It is lent as before until then: {way_out(host, address, 'lends no more of it')}"
+        )
     return wanted, None
+
+
+def way_out(host: HostView, address: str, effect: str) -> str:
+    """How an operator brings a card to its end that is lent without a pause, so that what is configured never takes effect."""
+    return f"'cantle device disable {host.hostname}/{address}' {effect}, 'cantle device enable' lends again"
 
 
 def _as_before(host: HostView, type_id: str, resource_class: str) -> EnabledType:

@@ -222,7 +222,10 @@ def _placement_part(spec: Mapping[str, str], kind: Kind) -> Mismatch | None:
 
 def _traits(group: RequestGroup, kind: Kind) -> Mismatch | None:
     if missing := sorted(group.required - kind.traits):
-        return Mismatch("lacks-trait", f"lacks {', '.join(missing)}", "ask for other traits")
+        mend = "ask for other traits"
+        if kind.mode == Mode.MDEV:
+            mend += "; cantle device show says whether a card waits to be cut into another type"
+        return Mismatch("lacks-trait", f"lacks {', '.join(missing)}", mend)
     for some in group.any_of:
         if not some & kind.traits:
             return Mismatch("lacks-trait", f"has none of {', '.join(sorted(some))}", "ask for other traits")

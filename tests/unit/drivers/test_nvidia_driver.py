@@ -199,6 +199,10 @@ def test_a_change_of_type_waits_until_the_old_ones_are_back(t4: simulate.Simulat
         assert card.deployables[0].traits[1] == "CUSTOM_NVIDIA_1EB8_T4_2B"
         assert card.health is Health.DEGRADED
         assert str(card.reason).startswith(f"config-refused: nvidia-223 is still lent ({FIRST})")
+        assert str(card.reason).endswith(
+            "which takes effect when nothing of it is lent any more. It is lent as before until then: 'cantle device disable "
+            f"node1/{T4}' lends no more of it, 'cantle device enable' lends again"
+        )
     mdev.remove(t4, FIRST)
     assert len(marks(devices(t4, NvidiaDriver(), enabled("nvidia-222"))[T4])) == 16
 
@@ -216,7 +220,10 @@ def test_a_card_lent_whole_stays_whole_when_a_type_is_enabled_for_it(t4: simulat
     card = devices(t4, NvidiaDriver(), SEED, lent)[T4]
     assert card.deployables[0].resource_class == "PGPU"
     assert card.health is Health.DEGRADED
-    assert card.reason == "config-refused: it is still lent whole; nvidia-223 takes effect when it is back"
+    assert card.reason == (
+        "config-refused: it is still lent whole; nvidia-223 takes effect when it is back. Whoever waits for it may have it before: "
+        f"'cantle device disable node1/{T4}' lends it to nobody else, 'cantle device enable' lends again"
+    )
 
 
 def test_a_limit_trims_exactly_and_never_below_what_is_in_use(t4: simulate.SimulatedRoot) -> None:

@@ -104,3 +104,13 @@ def test_one_of_several_devices_of_an_alias_is_enough() -> None:
 )
 def test_a_preferred_model_is_named_by_model_id_or_trait(word: str, liked: bool) -> None:
     assert tier(replace(PGPU, prefer=("nothing", word)), CARD) == (1 if liked else 2)
+
+
+def test_who_asks_for_a_type_that_a_card_is_not_cut_into_yet_is_led_to_the_card() -> None:
+    wanted = frozenset({"CUSTOM_C"})
+    cut = mismatch(replace(PGPU, amounts=(("VGPU", 1),), required=wanted), SLICE)
+    assert cut is not None
+    assert "cantle device show says whether a card waits to be cut into another type" in cut.mend
+    alone = mismatch(replace(PGPU, required=wanted), CARD)
+    assert alone is not None
+    assert alone.mend == "ask for other traits"
