@@ -90,7 +90,9 @@ def until_followed(client: Client, path: str, version: int | None, *, seconds: f
         raise TimedOut(error.code, f"{error.message} {why}." if why else error.message) from error
     if _version(card) != version:
         raise errors.Conflict(
-            "intent-replaced", f"Somebody has changed the intent for {card['address']} of {card['hostname']} meanwhile."
+            "intent-replaced",
+            f"Somebody has changed the intent for {card['address']} of {card['hostname']} meanwhile. "
+            "'cantle device intent show' says to what.",
         )
     if card["intent_state"] == "failed":
         raise errors.CantleError("intent-failed", f"{card['intent_reason']}. Its host goes on trying.")

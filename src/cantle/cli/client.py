@@ -199,7 +199,9 @@ class Client:
     def _away(self, error: Exception) -> errors.Unavailable:
         if isinstance(error, TimeoutError):
             return errors.Unavailable(
-                "server-timeout", f"{self.url} did not answer within {self._connection.timeout:.0f} s.", url=self.url
+                "server-timeout",
+                f"{self.url} did not answer within {self._connection.timeout:.0f} s. Try again; if it stays so, its log says why.",
+                url=self.url,
             )
         if isinstance(error, ssl.SSLCertVerificationError):
             return errors.Unavailable(

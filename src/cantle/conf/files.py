@@ -30,7 +30,9 @@ def usual_places(environment: Mapping[str, str] = os.environ) -> tuple[list[str]
     for place in places:
         if not os.path.exists(place):
             raise BadConfig(
-                "config-file-missing", f"there is no configuration file {place} ({VARIABLE} names it)", files=[place]
+                "config-file-missing",
+                f"there is no configuration file {place} ({VARIABLE} names it); 'cantle config sample' prints one",
+                files=[place],
             )
     return [place for place in places if not os.path.isdir(place)], [place for place in places if os.path.isdir(place)]
 
@@ -46,7 +48,9 @@ def read(files: Sequence[str], directories: Sequence[str] = ()) -> cfg.ConfigOpt
     except cfg.ConfigFilesNotFoundError as error:
         missing = ", ".join(error.config_files)
         raise BadConfig(
-            "config-file-missing", f"there is no configuration file {missing}", files=error.config_files
+            "config-file-missing",
+            f"there is no configuration file {missing}; 'cantle config sample' prints one",
+            files=error.config_files,
         ) from error
     except cfg.ConfigFilesPermissionDeniedError as error:
         forbidden = ", ".join(error.config_files)

@@ -196,7 +196,10 @@ def _claim(
         if any(row.rp_uuid != todo[uuid].device_rp_uuid for uuid, row in chosen.items()):
             raise LookAgain  # of a pool, what was free when we chose: another unit may be
         names = ", ".join(sorted({row.name for row in chosen.values()}))
-        raise NoCapacity("no-free-handle", f"{names}: not enough free units for {len(takes)} accelerator requests.")
+        raise NoCapacity(
+            "no-free-handle",
+            f"{names}: not enough free units for {len(takes)} accelerator requests. 'cantle capacity' shows what is free.",
+        )
     if store.start(connection, starts) < len(starts):
         raise LookAgain
     _set_owners(connection, todo, owners)
@@ -233,7 +236,10 @@ def _of_pool(one: Bind, arq: Record, members: Sequence[Record], free: dict[int, 
         if free[row.id] > 0:
             free[row.id] -= 1
             return row
-        full = NoCapacity("no-free-handle", f"Pool {one.device_rp_uuid} on {row.hostname}: no free unit is left.")
+        full = NoCapacity(
+            "no-free-handle",
+            f"Pool {one.device_rp_uuid} on {row.hostname}: no free unit is left. 'cantle capacity' shows what is free.",
+        )
         why = why if isinstance(why, NoCapacity) else full
     assert why is not None  # noqa: S101 - a pool has members
     raise why

@@ -53,7 +53,9 @@ def create_flavor(
         choice.of_extra_specs(connection, specs, aliases)
         for standing in profile.with_use(connection, [called], []):
             what = "flavor" if standing.is_flavor else "device profile"
-            raise Conflict("profile-name-taken", f"A {what} named {called} exists already.", name=called)
+            raise Conflict(
+                "profile-name-taken", f"A {what} named {called} exists already; choose another name.", name=called
+            )
         audit.record(connection, who, "flavor.create", Thing(facts={"name": called, "uuid": str(values["uuid"])}))
         return store.add(connection, values)
 

@@ -173,7 +173,11 @@ def rename(db: Database, who: Identity, hostname: str, to: str) -> Host:
     def work(connection: Connection) -> None:
         row = _locked(connection, hostname)
         if store.find(connection, to) is not None:
-            raise Conflict("host-name-taken", f"There is, or was, a host {to}; its past is its own.", hostname=to)
+            raise Conflict(
+                "host-name-taken",
+                f"There is, or was, a host {to}; its past is its own. Choose another name.",
+                hostname=to,
+            )
         if row.up:
             raise Conflict(
                 "host-still-up",

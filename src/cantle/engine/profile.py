@@ -54,9 +54,15 @@ def create_profile(
         for standing in store.with_use(connection, [with_name], [with_uuid]):
             if standing.name == with_name:
                 what = "flavor" if standing.is_flavor else "device profile"
-                raise Conflict("profile-name-taken", f"A {what} named {with_name} exists already.", name=with_name)
+                raise Conflict(
+                    "profile-name-taken",
+                    f"A {what} named {with_name} exists already; choose another name.",
+                    name=with_name,
+                )
             raise Conflict(
-                "profile-uuid-taken", f"A device profile with the uuid {with_uuid} exists already.", uuid=with_uuid
+                "profile-uuid-taken",
+                f"A device profile with the uuid {with_uuid} exists already; leave the uuid out.",
+                uuid=with_uuid,
             )
         audit.record(connection, who, "profile.create", Thing(facts={"name": with_name, "uuid": with_uuid}))
         return store.add(connection, values, classes)

@@ -64,7 +64,8 @@ def _free(root: Root, rel: str, path: str) -> None:
             return
     raise Conflict(
         "local-socket-taken",
-        f"another process listens on {root.host_path(rel)}: the agent that runs already answers the hooks of guests, not this one",
+        f"another process listens on {root.host_path(rel)}: the agent that runs already answers the hooks of guests, "
+        "not this one; stop one of the two",
     )
 
 

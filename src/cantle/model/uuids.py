@@ -30,7 +30,7 @@ def checked(text: object, what: str) -> str:
     """
     found = canonical(text)
     if found is None:
-        raise BadRequest("bad-uuid", f"{what} is {text!r}, which is no uuid.", name=what)
+        raise BadRequest("bad-uuid", f"{what} is {text!r}, which is no uuid; give all 36 characters of one.", name=what)
     return found
 
 

@@ -216,14 +216,14 @@ class Database:
         """
         if self.is_missing:
             raise Unavailable(
-                "database-not-migrated", f"There is no database {self.where} yet; run the migrations, which make it."
+                "database-not-migrated", f"There is no database {self.where} yet; 'cantle-manage db sync' makes it."
             )
         with self.read() as connection:
             found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
         if found is None or found < HEAD:
             raise Unavailable(
                 "database-not-migrated",
-                f"The database {self.where} is at schema {found}, we need {HEAD}; run the migrations.",
+                f"The database {self.where} is at schema {found}, we need {HEAD}; run 'cantle-manage db sync'.",
             )
         if found > HEAD:
             raise self.too_new(found)

@@ -73,7 +73,9 @@ def translated(error: DBAPIError, where: str) -> CantleError:
         )
     lost = state in _PG_STATEMENT_LOST
     if (state.startswith("42") and not lost) or number in (1146, 1054):
-        return Unavailable("database-not-migrated", f"The database {where} lacks our tables; run the migrations.")
+        return Unavailable(
+            "database-not-migrated", f"The database {where} lacks our tables; run 'cantle-manage db sync'."
+        )
     code, sentence = _STATEMENT_LOST if lost else _AWAY
     return Unavailable(code, sentence.format(where=where))
 
@@ -92,7 +94,9 @@ def _of_sqlite(error: sqlite3.Error, where: str) -> CantleError:
             code, sentence = make
             return Unavailable(code, sentence.format(where=where))
     if "no such table" in str(error) or "no such column" in str(error):
-        return Unavailable("database-not-migrated", f"The database {where} lacks our tables; run the migrations.")
+        return Unavailable(
+            "database-not-migrated", f"The database {where} lacks our tables; run 'cantle-manage db sync'."
+        )
     return Unavailable("database-away", f"The database {where} cannot be used ({name or type(error).__name__}).")
 
 

@@ -85,7 +85,7 @@ def test_a_refusal_reaches_the_user_as_a_plain_sentence(cloud: tuple[Any, World]
     accelerator.create_device_profile(name="gold", groups=groups)
     with pytest.raises(exceptions.ConflictException) as refusal:
         accelerator.create_device_profile(name="gold", groups=groups)
-    assert refusal.value.details == "A device profile named gold exists already."
+    assert refusal.value.details == "A device profile named gold exists already; choose another name."
 
 
 def test_a_request_is_created_bound_unbound_and_deleted(cloud: tuple[Any, World]) -> None:

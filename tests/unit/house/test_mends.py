@@ -22,11 +22,14 @@ from cantle.cli.status import status
 REFUSALS = {"NotFound", "Forbidden", "Unauthorized"}
 ERRORS = {name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, errors.CantleError)}
 
+#: Codes besides those of the refusals.
+TOLD = ("-not-found", "-taken", "-replaced", "-not-migrated", "no-free-handle", "config-file-missing", "server-timeout")
+
 #: A command in quotes, an option, a section of the configuration, or a request of the API; failing these, a word that bids, or who
 #: mends it by himself.
 MEND = re.compile(
     r"'[a-z][a-z-]+ ?[^']*'|--[a-z]+|\[[a-z_]+\] [a-z_]+"
-    r"|\b(GET|POST) /|[.:;] (give|name|use|ask|write|send|get|leave|take|check|begin)\b|The keeper makes",
+    r"|\b(GET|POST) /|[.:;] (give|name|use|ask|write|send|get|leave|take|check|begin|choose|remove|stop|try)\b|The keeper makes",
     re.IGNORECASE,
 )
 COMMAND = re.compile(r"'((?:cantle|cantle-manage|cantle-policy|cantle-status) [^']+)'")
@@ -39,13 +42,13 @@ PROGRAMS: dict[str, click.Command] = {
 
 
 def refusals() -> Iterator[tuple[str, str]]:
-    """Place and text of each error that says that something is not there, or not allowed."""
+    """Place and text of each error that says that something is not there, not allowed, or another's."""
     for path, tree in modules().items():
         given = _given(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and len(node.args) > 1 and _last(node.func) in ERRORS:
                 code = _text(node.args[0], given)
-                if code.endswith("-not-found") or _last(node.func) in REFUSALS:
+                if code.endswith(TOLD) or _last(node.func) in REFUSALS:
                     yield f"{path}:{node.lineno} {code}", _text(node.args[1], given)
 
 
