@@ -200,10 +200,10 @@ class Client:
             return self._exchange(request)
         except _Interrupted:
             raise
-        except (ConnectionError, http.client.RemoteDisconnected):
-            self._connection.close()
+        except (ConnectionError, ssl.SSLEOFError, http.client.RemoteDisconnected):
             if not kept:
                 raise
+            self._connection.close()
             return self._exchange(request)
 
     def _exchange(self, request: _Request) -> tuple[int, str | None, bytes]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import msgspec
 import pytest
+import trustme
 from tests.unit.agent.service import until
 
 from cantle.agent.client import Client
@@ -251,3 +254,32 @@ def test_a_closed_client_waits_no_more_but_can_still_tell(connect: Connect) -> N
             client.later_work(1, 60)
         client.results(Results("start", 1, ()))
         until(lambda: len(requests) == 1)
+
+
+def test_a_kept_tls_connection_that_the_server_has_hung_up_is_made_anew() -> None:
+    """The server was said to be away, and left alone for a while."""
+    ca = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    ca.issue_cert("localhost").configure_cert(context)
+    calls: list[bytes] = []
+
+    def serve(listener: socket.socket) -> None:
+        """One call each, then the end of the connection without a word, as gunicorn's threads do."""
+        for _ in range(2):
+            with context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+                with connection.makefile("rb") as stream:
+                    headers = b"".join(iter(stream.readline, b"\r\n"))
+                    calls.append(stream.read(int(headers.lower().partition(b"content-length:")[2].split()[0])))
+                connection.sendall(http("204 No Content"))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve, args=[listener], daemon=True)
+        thread.start()
+        trusted = ssl.create_default_context(cadata=ca.cert_pem.bytes().decode())
+        client = Client(f"https://localhost:{listener.getsockname()[1]}", "node1", "a-token", trusted)
+        client.results(Results("start", 1, ()))
+        select.select([client._connection.sock], [], [], 20)
+        client.results(Results("start", 2, ()))
+        client.disconnect()
+        thread.join(20)
+    assert [msgspec.json.decode(one)["generation"] for one in calls] == [1, 2]
