@@ -98,3 +98,14 @@ def test_what_the_server_could_not_take_in_whole_is_told_until_it_can(host: Host
     host.server.changed = False
     assert [host.looks(), host.looks()] == [1, 0]
     assert host.server.taken[-1].digest == "e"
+
+
+def test_a_report_whose_answer_was_lost_may_have_been_taken_in_so_what_was_before_is_told_again(host: Host) -> None:
+    """A card that appears and goes again while the network is bad was still there for the server."""
+    host.server.away = True
+    host.digest = "e"
+    with pytest.raises(Unavailable):
+        host.looks()
+    host.server.away = False
+    host.digest = "d"
+    assert host.looks() == 1

@@ -167,3 +167,13 @@ def test_nothing_is_told_before_the_server_was_heard(talk: Talk) -> None:
     telling.generation = 1
     telling.tell([HandleResult(FIRST, Outcome.READY)])
     assert (talk.server.knows[FIRST].outcome, telling.is_late) == (Outcome.READY, False)
+
+
+def test_a_unit_that_is_back_was_handed_to_nobody_even_while_the_server_names_it(tmp_path: Path) -> None:
+    """Whoever holds it when it is lent next is a stranger."""
+    handed = Handed(tmp_path)
+    handed.note([FIRST, SECOND], [], {FIRST, SECOND})
+    handed.note([], [FIRST], {FIRST, SECOND})
+    again = Handed(tmp_path)
+    again.load(())
+    assert (handed.uuids, again.uuids) == ({SECOND}, {SECOND})
