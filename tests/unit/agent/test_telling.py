@@ -176,4 +176,4 @@ def test_a_unit_that_is_back_was_handed_to_nobody_even_while_the_server_names_it
     handed.note([], [FIRST], {FIRST, SECOND})
     again = Handed(tmp_path)
     again.load(())
-    assert (handed.uuids, again.uuids) == ({SECOND}, {SECOND})
+    assert handed.uuids == again.uuids == frozenset({SECOND})
