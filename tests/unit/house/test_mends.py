@@ -6,11 +6,12 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 import click
 import pytest
 from tests.unit.cli.commands import every_command
-from tests.unit.house.checkout import modules, texts
+from tests.unit.house.checkout import SOURCE, modules, texts
 
 from cantle import errors
 from cantle.api.policy_cli import main as policy
@@ -41,15 +42,19 @@ PROGRAMS: dict[str, click.Command] = {
 }
 
 
-def refusals() -> Iterator[tuple[str, str]]:
+@cache
+def refusals() -> tuple[tuple[str, str], ...]:
     """Place and text of each error that says that something is not there, not allowed, or another's."""
+    found = []
     for path, tree in modules().items():
-        given = _given(tree)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Call) and len(node.args) > 1 and _last(node.func) in ERRORS:
-                code = _text(node.args[0], given)
-                if code.endswith(TOLD) or _last(node.func) in REFUSALS:
-                    yield f"{path}:{node.lineno} {code}", _text(node.args[1], given)
+        calls = [one for one in ast.walk(tree) if isinstance(one, ast.Call) and _last(one.func) in ERRORS]
+        given = _given(tree) if calls else {}
+        for call in calls:
+            if len(call.args) > 1:
+                code = _text(call.args[0], given)
+                if code.endswith(TOLD) or _last(call.func) in REFUSALS:
+                    found.append((f"{path}:{call.lineno} {code}", _text(call.args[1], given)))
+    return tuple(found)
 
 
 def _last(node: ast.expr) -> str:
@@ -105,6 +110,8 @@ def test_a_text_without_a_mend_would_be_found(text: str) -> None:
 def named_commands() -> Iterator[tuple[str, list[str]]]:
     """Place and words of each command that a text of the source has in quotes."""
     for path, tree in modules().items():
+        if not COMMAND.search((SOURCE / path).read_text(encoding="utf-8")):
+            continue
         whole = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
         within = {id(part) for node in whole for part in node.values}
         for node in [*whole, *(one for one in texts(tree) if id(one) not in within)]:
