@@ -68,6 +68,7 @@ class Agent:
     :param tls: whom to trust and what to show of oneself; None: whom the system trusts.
     :param rescan: seconds between two looks.
     :param local_socket: where hooks of guests ask, below the root; None: nowhere.
+    :param beat: called whenever the agent goes on to the next thing: another round, another change of its host.
     :param wall: the host's time, which is told and decides nothing; all that does goes by ``clock``.
     :raises BadConfig: ``agent-server-url``.
     """
@@ -87,12 +88,14 @@ class Agent:
         local_socket: str | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
+        beat: Callable[[], object] = lambda: None,
     ) -> None:
         self._hostname = hostname
         self._root = root
         self._stop = stop
         self._rescan = rescan
         self._clock = clock
+        self._beat = beat
         self._client = Client(server_url, hostname, token, tls)
         self._reports = Reports(self._client.report, clock)
         self._upkeep = Upkeep(
@@ -107,6 +110,7 @@ class Agent:
         )
         self._telling = Telling(hostname, self._client, self._upkeep, self._reports)
         self._upkeep.when_cleaning(self._telling.cleaning)
+        self._upkeep.when_changing(beat)
         self._upkeep.when_guest_done(self.settle_again)
         self._signals = Signals()
         #: The last look at the guests found out about all of them.
@@ -199,6 +203,7 @@ class Agent:
 
     def _loop(self) -> None:
         while not self._stop.is_set():
+            self._beat()
             try:
                 self._round()
                 if self._away.trouble is not None:
@@ -235,6 +240,7 @@ class Agent:
         began = self._clock()
         look = True
         while not self._stop.is_set():
+            self._beat()
             heard = [self._hear_of_host(), self._signals.of_guests()]
             if look or any(heard):
                 look = False
@@ -246,7 +252,7 @@ class Agent:
             left = began + (pause.with_news if has_news else pause.seconds) - self._clock()
             if left <= 0:
                 return
-            self._signals.wait(left)
+            self._signals.wait(min(left, self._rescan))
 
     def _hear_of_host(self) -> bool:
         if not self._signals.of_host():

@@ -51,7 +51,7 @@ class Hands:
     :param pause: sleeps for so many seconds, less when it is time to stop.
     :param require_reset: a card that offers no reset is not clean for the next one.
 
-    ``on_cleaning`` is called with a unit's uuid when nobody holds it any more and its cleaning begins.
+    ``on_cleaning`` is called with a unit's uuid when nobody holds it any more and its cleaning begins, ``on_change`` before each change.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Hands:
         require_reset: bool = False,
     ) -> None:
         self.on_cleaning: Callable[[str], object] = lambda _uuid: None
+        self.on_change: Callable[[], object] = lambda: None
         self._require_reset = require_reset
         self._uuid = ""
         self._cleaned: Cleaning | None = None
@@ -103,6 +104,7 @@ class Hands:
         :param undo: the stack of a larger change, which then answers for this one too.
         :raises CantleError: what a step raised; the host is as before, or it is ``undo-incomplete``.
         """
+        self.on_change()
         for text in run_steps(self._root, steps, self._executors, undo):
             _log.info("%s", text)
 

@@ -84,6 +84,10 @@ class Upkeep(Alone):
         """Let ``tell`` know the uuid of each unit whose cleaning begins: nobody holds it any more."""
         self._hands.on_cleaning = tell
 
+    def when_changing(self, tell: Callable[[], object]) -> None:
+        """Let ``tell`` be called before each change of the host, and each look at who uses something."""
+        self._hands.on_change = tell
+
     def when_guest_done(self, wake: Callable[[], object]) -> None:
         """Let ``wake`` be called when a guest is done with that no pass has waited for: there is news for the next one."""
         self._hands.entries.on_done = wake

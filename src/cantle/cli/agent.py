@@ -26,6 +26,7 @@ from cantle.cli.agent_hooks import hooks, local_socket
 from cantle.cli.notify import notify
 from cantle.cli.parts import Parts
 from cantle.cli.state_dir import default as default_state_dir
+from cantle.cli.watchdog import Watchdog
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
 from cantle.conf.values import certificates
@@ -95,7 +96,12 @@ class Place:
     joined: Joined | None = None
 
     def agent(
-        self, server: str, stop: threading.Event, token: str | None = None, tls: ssl.SSLContext | None = None
+        self,
+        server: str,
+        stop: threading.Event,
+        token: str | None = None,
+        tls: ssl.SSLContext | None = None,
+        beat: Callable[[], object] = lambda: None,
     ) -> Agent:
         """The agent of this host."""
         return Agent(
@@ -108,6 +114,7 @@ class Place:
             token=token,
             tls=tls,
             local_socket=local_socket(self.root),
+            beat=beat,
         )
 
 
@@ -186,9 +193,12 @@ def run(
     url = server or (joined.server if joined is not None else "")
     parts = Parts()
     tls = credentials_of_host.trust(ca, cert=cert, key=key) if url.startswith("https:") else None
-    made = where.agent(url, parts.stop, token, tls)
+    watchdog = Watchdog()
+    name = f"agent of {where.hostname}"
+    made = where.agent(url, parts.stop, token, tls, watchdog.part(name))
     with parts.signals():
-        parts.start(f"agent of {where.hostname}", made.run)
+        parts.start(name, made.run)
+        watchdog.start(parts.stop)
         notify("READY=1")
         try:
             parts.wait()

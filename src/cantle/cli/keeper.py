@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sys
 
 import click
@@ -12,6 +13,7 @@ from cantle.api import logs
 from cantle.cli import main as program
 from cantle.cli.notify import notify
 from cantle.cli.parts import Parts
+from cantle.cli.watchdog import Watchdog
 from cantle.conf import api as conf_api
 from cantle.conf import files as conf_files
 from cantle.conf import keeper as conf_keeper
@@ -23,6 +25,8 @@ from cantle.store.database import Database
 
 #: Seconds that a call under way gets to end. What does not end in time is sent again by another keeper, or after the next start.
 DRAIN_S = 30.0
+
+_log = logging.getLogger(__name__)
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -54,14 +58,17 @@ def keeper(config_files: tuple[str, ...]) -> None:
         stack.callback(parts.join, DRAIN_S)
         stack.callback(database.wakeups.stop)
         stack.callback(parts.stop.set)
-        parts.start("keeper", Keeper(database, stop=parts.stop, ages=ages).run)
+        watchdog = Watchdog()
+        beat = watchdog.part
+        parts.start("keeper", Keeper(database, stop=parts.stop, ages=ages, beat=beat("keeper")).run)
         for receiver in receivers:
-            parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
+            name = f"events to {receiver.channel}"
+            parts.start(name, Courier(database, receiver, stop=parts.stop, beat=beat(name)).run)
         if publishing is not None:
-            parts.start("placement", publishing.publisher(database, parts.stop).run)
+            parts.start("placement", publishing.publisher(database, parts.stop, beat("placement")).run)
+        watchdog.start(parts.stop)
         told = ", ".join(str(receiver.channel) for receiver in receivers) or "nobody"
-        click.echo(f"cantle-keeper is at work on {database.where}; told of events: {told}")
-        sys.stdout.flush()
+        _log.info("cantle-keeper is at work on %s; told of events: %s", database.where, told)
         notify("READY=1")
         parts.wait()
         notify("STOPPING=1")

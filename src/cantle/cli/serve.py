@@ -33,6 +33,7 @@ from cantle.cli.reach import Reach, agents_url, reach_options
 from cantle.cli.readiness import say_ready
 from cantle.cli.state_dir import StateDir
 from cantle.cli.state_dir import default as default_state_dir
+from cantle.cli.watchdog import Watchdog
 from cantle.conf import api as conf_api
 from cantle.conf import devices as conf_devices
 from cantle.conf import files as conf_files
@@ -294,12 +295,17 @@ def _first_token(database: Database, state: StateDir) -> None:
 
 
 def _start_keeper(parts: Parts, database: Database, plan: Plan) -> None:
-    """What happens without anybody asking."""
-    parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages).run)
+    """What happens without anybody asking. The watchdog looks after it alone: an agent that is stuck in its host's kernel is no reason to
+    start the server again, and could not even be killed."""
+    watchdog = Watchdog()
+    beat = watchdog.part
+    parts.start("keeper", Keeper(database, stop=parts.stop, ages=plan.ages, beat=beat("keeper")).run)
     for receiver in plan.receivers:
-        parts.start(f"events to {receiver.channel}", Courier(database, receiver, stop=parts.stop).run)
+        name = f"events to {receiver.channel}"
+        parts.start(name, Courier(database, receiver, stop=parts.stop, beat=beat(name)).run)
     if plan.publishing is not None:
-        parts.start("placement", plan.publishing.publisher(database, parts.stop).run)
+        parts.start("placement", plan.publishing.publisher(database, parts.stop, beat("placement")).run)
+    watchdog.start(parts.stop)
 
 
 def _root(host: HostChoice, state: StateDir) -> Root:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from sqlalchemy import Connection
@@ -61,13 +61,23 @@ class Courier:
 
     :param stop: set it to end `run` after the call under way.
     :param claim_s: how long a claim lasts.
+    :param beat: called whenever it goes on to the next thing.
     """
 
-    def __init__(self, db: Database, receiver: Receiver, *, stop: threading.Event, claim_s: float = CLAIM_S) -> None:
+    def __init__(
+        self,
+        db: Database,
+        receiver: Receiver,
+        *,
+        stop: threading.Event,
+        claim_s: float = CLAIM_S,
+        beat: Callable[[], object] = lambda: None,
+    ) -> None:
         self._db = db
         self._receiver = receiver
         self._stop = stop
         self._claim_s = claim_s
+        self._beat = beat
 
     def run(self) -> None:
         """Deliver what is there, wait for more, and so on. A database that is away is waited for."""
@@ -75,6 +85,7 @@ class Courier:
         trouble = Trouble(LOG, f"{to}: the database answers again")
         with self._db.wakeups.waiter(outbox_topic(self._receiver.channel)) as waiter:
             while not self._stop.is_set():
+                self._beat()
                 try:
                     tried = self.round()
                     trouble.over()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from cantle.engine import choice, relatives
 from cantle.errors import Unavailable
@@ -38,6 +39,7 @@ class Keeper:
     :param stop: set it to end `run` within a moment; a round under way is finished.
     :param every: seconds between rounds.
     :param ages: how long things are kept.
+    :param beat: called whenever it goes on to the next thing.
     """
 
     def __init__(
@@ -47,11 +49,13 @@ class Keeper:
         stop: threading.Event,
         every: float = EVERY_S,
         ages: Ages = Ages(),  # noqa: B008 - frozen
+        beat: Callable[[], object] = lambda: None,
     ) -> None:
         self._db = db
         self._stop = stop
         self._every = every
         self._ages = ages
+        self._beat = beat
         self._hosts = HostWatch()
         self._housekeeping_due = 0.0
         self._look_due = 0.0
@@ -62,6 +66,7 @@ class Keeper:
         pause = 0.0
         trouble = Trouble(LOG, "keeper: the database answers again")
         while not self._stop.wait(pause):
+            self._beat()
             try:
                 self.round()
                 pause = self._every

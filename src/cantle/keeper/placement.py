@@ -10,7 +10,7 @@ import logging
 import random
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -63,9 +63,11 @@ class Publishing:
     client: PlacementClient
     settings: Settings
 
-    def publisher(self, db: Database, stop: threading.Event | None = None) -> Publisher:
+    def publisher(
+        self, db: Database, stop: threading.Event | None = None, beat: Callable[[], object] = lambda: None
+    ) -> Publisher:
         """The publisher of this process."""
-        return Publisher(db, self.client, self.settings, stop=stop or threading.Event())
+        return Publisher(db, self.client, self.settings, stop=stop or threading.Event(), beat=beat)
 
 
 class LostClaim(CantleError):
@@ -113,6 +115,7 @@ class Publisher:
     """Publishes until told to stop.
 
     :param stop: set it to end `run` after the host under way.
+    :param beat: called whenever it goes on to the next thing.
     :param patient: for the first minutes, a host that seems down is left as it is: it may be we who were not there to hear it.
     """
 
@@ -124,11 +127,13 @@ class Publisher:
         *,
         stop: threading.Event,
         patient: bool = True,
+        beat: Callable[[], object] = lambda: None,
     ) -> None:
         self._db = db
         self._client = client
         self._settings = settings
         self._stop = stop
+        self._beat = beat
         self._troubles = Troubles(LONGEST_PAUSE_S)
         self._patient_until = time.monotonic() + (DOWN_AFTER_S if patient else 0)
 
@@ -137,6 +142,7 @@ class Publisher:
         pause, warned = 0.0, not self._settings.pool_identical
         trouble = Trouble(LOG, "placement: the database answers again")
         while not self._stop.wait(pause):
+            self._beat()
             try:
                 warned = warned or self._warn()
                 pause = EVERY_S if self.round() == 0 else 0.0
@@ -161,6 +167,7 @@ class Publisher:
         for host_id, hostname, stamp in self._due()[:AT_ONCE]:
             if self._stop.is_set():
                 break
+            self._beat()
             done += self.publish(host_id, hostname, stamp)
         return done
 

@@ -6,6 +6,7 @@ import ctypes
 import json
 import os
 import socket
+import stat
 import subprocess
 import time
 from collections.abc import Callable
@@ -46,6 +47,15 @@ def _suid() -> None:
         path.unlink()
 
 
+def _open(path: str | Path) -> None:
+    os.close(os.open(path, os.O_RDWR))
+
+
+def _mknod() -> None:
+    os.mknod("/run/probe-null", stat.S_IFCHR | 0o600, os.makedev(1, 3))
+    os.unlink("/run/probe-null")
+
+
 TRIES: dict[str, Callable[[], object]] = {
     "read /etc/cantle/cantle.conf": lambda: Path("/etc/cantle/cantle.conf").read_text(),
     "read /proc/1": lambda: os.readlink("/proc/1/exe"),
@@ -59,8 +69,11 @@ TRIES: dict[str, Callable[[], object]] = {
     "write /var/lib/cantle": lambda: _write("/var/lib/cantle"),
     "write /var/lib/lxc": lambda: _write("/var/lib/lxc"),
     "write /opt/cantle": lambda: _write("/opt/cantle"),
-    "open /dev/vfio/vfio": lambda: os.close(os.open("/dev/vfio/vfio", os.O_RDWR)),
-    "open the disk": lambda: os.close(os.open("/dev/vda", os.O_RDONLY)),
+    "open a VFIO group": lambda: _open(*Path("/dev/vfio").glob("[0-9]*")),
+    "open the disk": lambda: _open("/dev/vda"),
+    "open the memory": lambda: _open("/dev/mem"),
+    "open the processors' virtualization": lambda: _open("/dev/kvm"),
+    "make a device node": _mknod,
     "load a module": lambda: subprocess.run(["modprobe", "dummy"], check=True, capture_output=True),
     "set the clock": lambda: time.clock_settime(time.CLOCK_REALTIME, time.time()),
     "set the host's name": lambda: socket.sethostname(socket.gethostname()),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
 import selectors
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -158,14 +161,15 @@ def keeper(place: Path, text: str) -> Iterator[subprocess.Popen[str]]:
     """A running keeper that has said that it is at work."""
     command = [sys.executable, "-m", "cantle.cli.keeper", "--config-file", str(config(place, text))]
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=clean({})
+        command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=clean({})
     ) as process:
         try:
-            assert process.stdout is not None
+            assert process.stderr is not None
             with selectors.DefaultSelector() as selector:
-                selector.register(process.stdout, selectors.EVENT_READ)
+                selector.register(process.stderr, selectors.EVENT_READ)
                 assert selector.select(PATIENCE), "the keeper says nothing"
-            assert "is at work" in process.stdout.readline()
+            assert any("is at work" in line for line in process.stderr)
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # or it would wait for a reader
             yield process
         finally:
             process.kill()
@@ -177,6 +181,32 @@ def outcome(place: Path) -> str | None:
         (row,) = connection.execute("SELECT outcome FROM outbox").fetchall()
     connection.close()
     return row[0] if row[0] is None else str(row[0])
+
+
+def test_everything_a_keeper_says_is_json_where_that_is_wanted_and_systemd_hears_of_life_until_it_stops(
+    tmp_path: Path,
+) -> None:
+    """Its word that it is at work was plain text."""
+    run("manage", tmp_path, "db", "sync")
+    file = config(tmp_path, "[webhook]\nrul = https://hooks.example\n")
+    file.write_text(file.read_text().replace("[database]", "[DEFAULT]\nuse_json = true\n[database]"))
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(PATIENCE)
+        command = [sys.executable, "-m", "cantle.cli.keeper", "--config-file", str(file)]
+        asked = {"NOTIFY_SOCKET": str(tmp_path / "notify"), "WATCHDOG_USEC": "300000"}
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=clean(asked)
+        ) as process:
+            try:
+                heard = [systemd.recv(100) for _ in range(3)]
+                process.send_signal(signal.SIGTERM)
+                said, _ = process.communicate(timeout=PATIENCE)
+            finally:
+                process.kill()
+    assert set(heard) == {b"READY=1", b"WATCHDOG=1"}
+    messages = [json.loads(line)["message"] for line in said.splitlines()]
+    assert any(message.startswith("cantle-keeper is at work on ") for message in messages)
 
 
 def test_a_keeper_delivers_what_was_there_before_it_and_ends_when_told(tmp_path: Path) -> None:

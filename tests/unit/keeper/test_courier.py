@@ -22,7 +22,7 @@ from tests.unit.keeper.conftest import Cloud, until
 from cantle.engine.bind import Unbind, unbind
 from cantle.errors import Unavailable
 from cantle.keeper import courier as courier_module
-from cantle.keeper.courier import LONGEST_PAUSE_S, Courier, _pause
+from cantle.keeper.courier import CLAIM_S, LONGEST_PAUSE_S, Courier, _pause
 from cantle.model.event import Answer, Channel, Event, Verdict
 from cantle.store import outbox as store
 from cantle.store.database import Database
@@ -48,9 +48,9 @@ class Told:
             return [self.verdicts.pop(0) if self.verdicts else Verdict(Answer.DELIVERED) for _ in events]
 
 
-def courier(db: Database, told: Told, **how: float) -> Courier:
+def courier(db: Database, told: Told, claim_s: float = CLAIM_S) -> Courier:
     """One that takes events to the receiver in memory."""
-    return Courier(db, told, stop=threading.Event(), **how)
+    return Courier(db, told, stop=threading.Event(), claim_s=claim_s)
 
 
 def post(db: Database, about: str, *words: str) -> None:
