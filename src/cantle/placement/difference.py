@@ -133,18 +133,20 @@ def _changed(wanted: Wanted, record: Record, actual: Provider, root: str, used: 
         inventories[wanted.resource_class] = inventory
         forms.append(Form.of(wanted.resource_class, inventory, wanted.traits))
     traits = _theirs(record, actual) | wanted.traits | record.operator.traits
-    steps, passing = _steps(actual, root, traits, inventories)
+    ours = _our_classes(record) | {wanted.resource_class}
+    steps, passing = _steps(actual, root, traits, inventories, ours)
     retiring = wanted.gone or bool(kept) or total > wanted.total
     before = replace(record, forms=_added(record.forms, *passing, *forms), unsure=bool(steps))
     return Difference(steps, before, tuple(forms), retiring)
 
 
 def _steps(
-    actual: Provider, root: str, traits: frozenset[str], inventories: Mapping[str, Inventory]
+    actual: Provider, root: str, traits: frozenset[str], inventories: Mapping[str, Inventory], ours: frozenset[str]
 ) -> tuple[tuple[Step, ...], list[Form]]:
     """The writes, and what is there for a moment between them.
 
-    Where traits and inventory both change, nothing may be taken between the two: all is reserved first.
+    Where traits and inventory both change, nothing may be taken between the two: all is reserved first, unless it was before, or the
+    inventory comes first since all of it will be.
     """
     steps: list[Step] = []
     passing: list[Form] = []
@@ -152,14 +154,23 @@ def _steps(
         steps.append(Move(root))
     changed = inventories != actual.inventories
     if traits != actual.traits:
-        if changed and any(one.reserved < one.total for one in actual.inventories.values()):
-            closed = {name: replace(one, reserved=one.total) for name, one in actual.inventories.items()}
-            steps.append(SetInventories(closed))
+        if changed and OWNER_TRAIT in actual.traits and _is_closed(inventories, ours):
+            return (*steps, SetInventories(inventories), SetTraits(traits)), passing
+        if changed and not _is_closed(actual.inventories, ours):
+            closed = {
+                name: replace(one, reserved=one.total) for name, one in actual.inventories.items() if name in ours
+            }
+            steps.append(SetInventories({**actual.inventories, **closed}))
             passing = [Form.of(name, one) for name, one in closed.items()]
         steps.append(SetTraits(traits))
     if changed:
         steps.append(SetInventories(inventories))
     return tuple(steps), passing
+
+
+def _is_closed(inventories: Mapping[str, Inventory], ours: frozenset[str]) -> bool:
+    """Whether nothing of these classes may be taken."""
+    return all(one.reserved >= one.total for name, one in inventories.items() if name in ours)
 
 
 def _inventory(wanted: Wanted, total: int, operator: Operator, standing: Inventory | None = None) -> Inventory:

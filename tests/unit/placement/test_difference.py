@@ -181,3 +181,22 @@ def test_one_that_was_only_begun_is_ours() -> None:
     wish = Wanted(UUID, "card", "VGPU", 4, 1, OURS)
     found = difference(wish, Record(UUID, "card"), begun, ROOT)
     assert [type(step) for step in found.steps] == [SetTraits, SetInventories]
+
+
+def test_a_class_of_somebody_else_on_our_provider_is_not_closed_while_ours_changes() -> None:
+    """It was all reserved for that moment; killed then, we took it for ours, and it went with our own."""
+    theirs = Inventory(4, max_unit=4)
+    actual = Provider(UUID, "card", ROOT, 3, {"VGPU": Inventory(4), "CUSTOM_THEIRS": theirs}, OURS)
+    record = Record(UUID, "card", forms=(Form("VGPU", 4, 0, 1, OURS),))
+    found = difference(Wanted(UUID, "card", "VGPU", 8, 1, frozenset({"OWNER_CYBORG"})), record, actual, ROOT)
+    written = [step.inventories for step in found.steps if isinstance(step, SetInventories)]
+    assert [one["VGPU"].reserved for one in written] == [4, 0]
+    assert [one["CUSTOM_THEIRS"] for one in written] == [theirs, theirs]
+    assert {form.resource_class for form in found.before.forms} == {"VGPU"}
+
+
+def test_one_that_was_only_begun_gets_the_owners_trait_before_anything_that_is_reserved() -> None:
+    """Killed in between, it would not count as ours any more."""
+    wish = Wanted(UUID, "card", "VGPU", 4, 1, OURS, withheld="in maintenance")
+    found = difference(wish, Record(UUID, "card"), Provider(UUID, "card", ROOT, 0), ROOT)
+    assert [type(step) for step in found.steps] == [SetTraits, SetInventories]

@@ -89,6 +89,18 @@ def test_any_change_of_a_card_costs_four_requests_and_six_when_others_were_at_it
     assert world.there() == world.expected()
 
 
+def test_a_change_after_which_nothing_is_offered_is_not_closed_twice(world: World) -> None:
+    """All was reserved, the traits written, and all reserved once more: a card in maintenance that is another type now."""
+    card = t4(1)
+    world.has(card, whole(2))  # whose trait is known from here on
+    world.sync()
+    other_type = frozenset({"OWNER_CYBORG", "CUSTOM_NVIDIA_20B0"})
+    world.becomes(card, traits=other_type, out_of_service="in maintenance")
+    world.sync()
+    assert [one.path.rsplit("/", 1)[-1] for one in world.placement.faults.sent] == ["inventories", "traits"]
+    assert world.there() == world.expected()
+
+
 @pytest.mark.parametrize("number", range(1, 9))
 @pytest.mark.parametrize("fault", [409, 500, 503, Timeout(), Timeout(after=True)], ids=str)
 def test_whatever_request_of_a_first_publication_fails_the_next_attempts_complete_it(
