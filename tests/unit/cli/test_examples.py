@@ -14,7 +14,6 @@ import pytest
 from tests.unit.cli.commands import every_command, examples
 from tests.unit.cli.serving import Done, Serving, serving
 
-import cantle
 from cantle.cli.main import run
 from cantle.simulate import description
 
@@ -155,19 +154,3 @@ def test_every_example_runs(stage: Stage, tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_is_not_run_here_is_a_command() -> None:
     known = {path for path, _ in every_command()}
     assert {*OF_THIS_MACHINE, *ENDS_WITH, *LAST} - known <= {"placement", "--placement", "--attach", "--cyborg-conf"}
-
-
-def test_every_command_that_a_message_or_a_page_names_is_there() -> None:
-    """``cantle device enable`` was told to people, and was none."""
-    there = dict(every_command())
-    groups = {path for path, command in there.items() if isinstance(command, click.Group)}
-    home = Path(cantle.__file__).parent
-    texts = [*home.rglob("*.py"), *(home.parents[1] / "docs").rglob("*.md")]
-    assert len(texts) > 100
-    unknown = {
-        f"{path.name}: {named}"
-        for path in texts
-        for named in re.findall(r"['`\"]cantle ([a-z]+(?:[ -][a-z-]+)*)", path.read_text())
-        if (words := named.split())[0] in groups and len(words) > 1 and " ".join(words[:2]) not in there
-    }
-    assert unknown == set()
