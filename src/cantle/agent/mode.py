@@ -127,7 +127,7 @@ def _type_of(wish: Intent, configured: str | None) -> str:
         raise Conflict(
             "mdev-type-not-chosen",
             f"{wish.device} shall be cut, but neither the intent nor the configuration of this host says into which "
-            f"type; name one: cantle device set-mode {wish.device} mdev --type TYPE",
+            f"type; name one of those in 'cantle device show {wish.device}': cantle device set-mode {wish.device} mdev --type TYPE",
         )
     return type_id
 

@@ -63,10 +63,10 @@ def list_(
       cantle device list -c uuid -c address -o value
     """
     query = {"hostname": host, "type": kind, "mode": mode, "health": health}
-    query["fields"] = fields(fmt, chosen, COLUMNS, WIDE, order)
+    query["fields"] = fields(fmt, chosen, (*COLUMNS, "out_of_service"), WIDE, order)
     rows = connect().pages("/v1/devices", "devices", query)
     empty = unmatched("devices", "No devices: no host has reported one yet.", host, kind, mode, health)
-    print_rows(rows, COLUMNS, fmt, wide=WIDE, chosen=chosen, order=order, most=most, empty=empty)
+    print_rows(rows, COLUMNS, fmt, wide=WIDE, rare="out_of_service", chosen=chosen, order=order, most=most, empty=empty)
 
 
 @device.command("show")

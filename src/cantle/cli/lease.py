@@ -294,11 +294,12 @@ def _until(client: Client, uuid: str, states: Sequence[str], timeout: float, bec
 def _failed(made: dict[str, Any]) -> errors.CantleError:
     """What became of a lease that is not active, and what to do about it: it may hold what did become ready."""
     why = (made["reason"] or "the host gave no reason").rstrip(".")
+    why += "" if why.endswith("?") else "."
     held = any(arq["attach_handle_uuid"] for arq in made["arqs"])
     step = "Give back what it holds" if held else "It holds nothing; to take it off the list"
     return errors.CantleError(
         "lease-failed",
-        f"Lease {made['uuid']} is {made['state']} on {made['hostname']}: {why}. {step}: cantle lease release {made['uuid']}",
+        f"Lease {made['uuid']} is {made['state']} on {made['hostname']}: {why} {step}: cantle lease release {made['uuid']}",
     )
 
 

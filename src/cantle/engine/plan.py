@@ -9,7 +9,7 @@ import msgspec
 from cantle.engine import mode_check
 from cantle.engine.device import device_at
 from cantle.errors import CantleError, Conflict
-from cantle.model.device import Device
+from cantle.model.device import Device, Mode
 from cantle.model.intent import Intent
 from cantle.model.step import Plan, Step
 from cantle.store import device as devices
@@ -49,7 +49,8 @@ def plan_intent(db: Database, hostname: str, intent: Intent) -> ModePlan:
         return ModePlan(device, intent, Plan(), refusal)
     if refusal is None and reported.code is not None:
         refusal = Conflict(reported.code, reported.message or reported.code)
-    return ModePlan(device, intent, Plan(tuple(map(_step, reported.steps)), reported.warnings), refusal)
+    warnings = (*reported.warnings, *_unsaid(device, intent))
+    return ModePlan(device, intent, Plan(tuple(map(_step, reported.steps)), warnings), refusal)
 
 
 def _reported(text: str | None) -> dict[str, PlanReport]:
@@ -62,6 +63,16 @@ def _reported(text: str | None) -> dict[str, PlanReport]:
 
 def _step(step: StepReport) -> Step:
     return Step(step.name, step.target, step.args, step.reversible, step.disruptive, step.sentence)
+
+
+def _unsaid(device: Device, intent: Intent) -> list[str]:
+    """What only its host can know: which type its configuration enables for a card that is not cut yet, if any."""
+    if intent.mode is not Mode.MDEV or intent.types or device.mode is Mode.MDEV:
+        return []
+    return [
+        "no type is named, so it is the one that the host's configuration enables; where it enables none, the change is refused: "
+        f"name one of those in 'cantle device show {device.address}'"
+    ]
 
 
 def _unknown(device: Device, intent: Intent) -> Conflict:

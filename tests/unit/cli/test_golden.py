@@ -80,6 +80,7 @@ DAY = (
     "device intent show 0000:af:00.0",
     "device intent clear 0000:af:00.0",
     "device disable 0000:86:00.0",
+    "device list --type GPU",
     "device show 0000:86:00.0 -c status -c out_of_service -o value",
     "device enable 0000:86:00.0",
     "device show 0000:86:00.0 -c status -c out_of_service -o json",

@@ -14,9 +14,9 @@ from cantle.cli.who import WIDE
 HELD, FAILED = {"state": "Bound", "attach_handle_uuid": "u1"}, {"state": "BindFailed", "attach_handle_uuid": None}
 
 
-def told(*arqs: Mapping[str, object]) -> str:
+def told(*arqs: Mapping[str, object], reason: str = "it is held.") -> str:
     units = [{"uuid": "a1", **arq} for arq in arqs]
-    lease = {"uuid": "l1", "state": "failed", "hostname": "gpu1", "reason": "it is held.", "arqs": units}
+    lease = {"uuid": "l1", "state": "failed", "hostname": "gpu1", "reason": reason, "arqs": units}
 
     def answer(request: Request) -> Answer:
         return Answer(201 if request.method == "POST" else 200, json.dumps(lease).encode())
@@ -36,6 +36,11 @@ def test_a_failed_lease_that_holds_nothing_is_not_to_be_given_back() -> None:
     assert told(FAILED) == (
         "Lease l1 is failed on gpu1: it is held. It holds nothing; to take it off the list: cantle lease release l1"
     )
+
+
+def test_a_reason_that_asks_something_ends_with_its_question_mark_alone() -> None:
+    """It said "is the module vfio loaded?. It holds nothing"."""
+    assert "is it loaded? It holds nothing; to" in told(FAILED, reason="is it loaded?")
 
 
 def test_a_list_has_the_reasons_where_there_are_any() -> None:

@@ -12,7 +12,7 @@ from uuid import uuid4
 import pytest
 from tests.databases import KINDS, database, server_url
 from tests.unit.engine.cloud import ADMIN, ALICE, NOVA_FOR_ALICE, Host, bound, capacity_of, make_profile, t4, whole
-from tests.unit.engine.following import ADDRESS, BIND, UNBIND, Follower, cut
+from tests.unit.engine.following import ADDRESS, BIND, UNBIND, Follower, cut, uncut
 from tests.unit.engine.test_races import all_at_once, servers
 
 from cantle.engine.arq import create_arqs, delete_arqs_of_instance
@@ -294,6 +294,17 @@ def test_a_plan_is_what_the_host_reported_and_changes_nothing(db: Database, host
     assert (found.plan.warnings, found.refusal) == (("0000:af:00.1 goes with it",), None)
     assert plan_intent(db, "compute-1", CUT).plan.steps == ()
     assert current_work(db, "compute-1") == Work(generation)
+
+
+def test_a_plan_to_cut_a_whole_card_says_that_no_type_was_named(db: Database, host: Follower) -> None:
+    """It said nothing, and the same command without ``--plan`` was then refused with ``mdev-type-not-chosen``."""
+    assert plan_intent(db, "compute-1", CUT).plan.warnings == ()
+    wish(db)
+    host.follow()
+    host.agent.report(uncut(cut(intent_version=1, intent_tried=1, plans={"mdev": PlanReport()})))
+    (warning,) = plan_intent(db, "compute-1", Intent(ADDRESS, Mode.MDEV)).plan.warnings
+    assert f"cantle device show {ADDRESS}" in warning
+    assert plan_intent(db, "compute-1", Intent(ADDRESS, Mode.MDEV, {ADDRESS: "nvidia-1"})).plan.warnings == ()
 
 
 def test_a_plan_says_what_stands_against_it(db: Database, host: Follower) -> None:
