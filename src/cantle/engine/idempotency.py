@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
-from cantle.errors import Unprocessable
+from cantle.errors import Unavailable, Unprocessable
 from cantle.model.idempotency import IdempotencyKey
 from cantle.store import idempotency as store
 from cantle.store.database import Database
@@ -38,6 +38,8 @@ class Once(Generic[T]):
 def run(db: Database, work: Callable[[Connection], T], once: Once[T] | None) -> T:
     """`Database.run`, once. Two more statements; of what fails nothing is kept, so it may be tried again under the same key.
 
+    The same request may be under way twice, since its caller did not wait: what one has made can be what the other is refused for.
+
     :raises AlreadyAnswered: it was done before.
     :raises Unprocessable: ``idempotency-key-reused``: another request was done under this key.
     """
@@ -45,16 +47,29 @@ def run(db: Database, work: Callable[[Connection], T], once: Once[T] | None) -> 
         return db.run(work)
 
     def work_once(connection: Connection) -> T:
-        before = store.find(connection, once.key)
-        if before is not None:
-            if before.request != once.key.request:
-                raise Unprocessable(
-                    "idempotency-key-reused",
-                    "Another request was done under this Idempotency-Key. Use a fresh one for each new request.",
-                )
-            raise AlreadyAnswered(before.answer)
+        _look(connection, once.key)
         made = work(connection)
         store.add(connection, once.key, once.answer(made))
         return made
 
-    return db.run(work_once)
+    try:
+        return db.run(work_once)
+    except (AlreadyAnswered, Unprocessable, Unavailable):
+        raise
+    except Exception:
+        with db.read() as connection:
+            _look(connection, once.key)
+        raise
+
+
+def _look(connection: Connection, key: IdempotencyKey) -> None:
+    """:raises AlreadyAnswered, Unprocessable: as `run`."""
+    before = store.find(connection, key)
+    if before is None:
+        return
+    if before.request != key.request:
+        raise Unprocessable(
+            "idempotency-key-reused",
+            "Another request was done under this Idempotency-Key. Use a fresh one for each new request.",
+        )
+    raise AlreadyAnswered(before.answer)

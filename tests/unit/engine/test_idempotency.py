@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 from tests.databases import KINDS, database, server_url
 from tests.unit.engine.cloud import ALICE, BOB, Host, make_profile, t4
+from tests.unit.engine.test_parting_races import just_before
 
 from cantle.engine.idempotency import AlreadyAnswered, Once
 from cantle.engine.lease import create_lease, list_leases
@@ -61,6 +63,15 @@ def test_a_crowd_that_asks_under_one_key_gets_one_lease(servers: list[Database])
         told = list(pool.map(lambda number: ask(servers[number % 2]), range(RACERS)))
     (lease,) = list_leases(servers[0], ALICE)
     assert set(told) == {lease.uuid}
+
+
+def test_nobody_is_refused_for_the_unit_that_his_own_first_try_has_just_taken(tmp_path: Path) -> None:
+    """His answer was late, so he asked again: it was true that no unit was left, but the last one was his."""
+    first: list[str] = []
+    with database("postgresql", tmp_path) as here, closing(Database.open(server_url("postgresql"))) as there:
+        fill(here, units=1)
+        with just_before(here, "SELECT device_profiles", lambda: first.append(ask(there))):
+            assert ask(here) == first[0]
 
 
 def test_a_lease_that_could_not_be_had_is_tried_again_under_its_key(sqlite: Database) -> None:
