@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
 
 import click
+from click.core import ParameterSource
 
 from cantle import __version__, errors
 from cantle.cli import credentials
@@ -230,9 +231,12 @@ def connect() -> Client:
     """A client for the server that the running command's ``--url`` or CANTLE_URL names, or a cloud's catalog; closed when the command
     ends. Who asks is said by a token of ours where there is one, else by the cloud's Keystone where one is named."""
     context = click.get_current_context()
-    options = context.find_root().params
+    root = context.find_root()
+    options = root.params
     url, verbose, ca_file = options.get("url"), bool(options.get("verbose")), options.get("ca_file")
-    token = credentials.find(options.get("token_file"))
+    # CANTLE_TOKEN in front of one command is said of that command; the file may have been exported long before, and be an administrator's.
+    is_exported = root.get_parameter_source("token_file") is ParameterSource.ENVIRONMENT
+    token = (credentials.find(None) if is_exported else None) or credentials.find(options.get("token_file"))
     if token is None and credentials.cloud_is_named(options.get("os_cloud")):
         from cantle.cli import cloud  # noqa: PLC0415 - an extra, and slow to load
 

@@ -104,7 +104,7 @@ class LazyGroup(click.Group):
     "--token-file",
     envvar="CANTLE_TOKEN_FILE",
     metavar="FILE",
-    help="Holds the token. [default: what CANTLE_TOKEN says]",
+    help="Holds the token. [default: what CANTLE_TOKEN says, or the file of CANTLE_TOKEN_FILE]",
 )
 @click.option(
     "--os-cloud",

@@ -203,7 +203,11 @@ def database_url(conf: cfg.ConfigOpts) -> str:
     """
     url: str | None = _checked(conf).database.connection
     if not url:
-        raise BadConfig("database-not-configured", "[database] connection is not set; say where the data is.")
+        raise BadConfig(
+            "database-not-configured",
+            "[database] connection is not set; say where the data is, as sqlite:////PATH, postgresql://… or mariadb://…, in "
+            "/etc/cantle/cantle.conf or in the file that --config-file or CANTLE_CONFIG names.",
+        )
     return url
 
 

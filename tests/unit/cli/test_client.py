@@ -6,9 +6,11 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.cli.answering import Answer, Request, answering
@@ -16,7 +18,7 @@ from tests.unit.cli.answering import Answer, Request, answering
 from cantle import errors
 from cantle.cli.client import Client, segment
 from cantle.cli.failure import failure
-from cantle.cli.main import run
+from cantle.cli.main import cantle, run
 
 
 @pytest.fixture
@@ -103,6 +105,28 @@ def test_a_request_says_what_it_takes_and_who_asks(connect: Callable[..., Client
     )
     assert request.headers["OpenStack-API-Version"] == "accelerator 2.3"
     assert request.headers["User-Agent"].startswith("cantle/")
+
+
+def test_a_token_said_for_one_command_counts_before_an_exported_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After ``export CANTLE_TOKEN_FILE=admin.token`` a revoked token in CANTLE_TOKEN still listed everything: as the administrator."""
+    asked: list[str | None] = []
+
+    def answer(request: Request) -> Answer:
+        asked.append(request.headers.get("Authorization"))
+        return Answer(200, b'{"leases": []}')
+
+    (tmp_path / "admin.token").write_text("the-administrators")
+    monkeypatch.setenv("CANTLE_TOKEN_FILE", str(tmp_path / "admin.token"))
+    with answering(answer) as url:
+        monkeypatch.setenv("CANTLE_URL", url)
+        assert CliRunner().invoke(cantle, ["lease", "list"]).exit_code == 0
+        monkeypatch.setenv("CANTLE_TOKEN", "a-members")
+        assert CliRunner().invoke(cantle, ["lease", "list"]).exit_code == 0
+        named = ["--token-file", str(tmp_path / "admin.token"), "lease", "list"]
+        assert CliRunner().invoke(cantle, named).exit_code == 0
+    assert asked == ["Bearer the-administrators", "Bearer a-members", "Bearer the-administrators"]
 
 
 def test_an_empty_answer_is_nothing(connect: Callable[..., Client]) -> None:
