@@ -75,7 +75,14 @@ def check(*, config_files: tuple[str, ...], state_dir: Path | None) -> None:
     _read_all(conf_files.read(files, directories))
     for warning in dict.fromkeys([*types.warnings, *conf_slips.slips(files, directories)]):
         click.echo(f"warning: {warning}", err=True)
-    refuse(state_dir or default_state_dir(), types)
+    state = state_dir or default_state_dir()
+    try:
+        refuse(state, types)
+    except PermissionError:  # the user of the API, on a machine with an agent
+        click.echo(
+            f"warning: {state} is not for this user: whether anything lent would be taken away was not looked at",
+            err=True,
+        )
     enabled = ", ".join(one.type_id for one in types.types) or "none"
     click.echo(f"The configuration can be used. Enabled types: {enabled}.")
 

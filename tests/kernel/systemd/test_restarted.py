@@ -58,6 +58,20 @@ def test_the_journal_can_be_read_and_keeps_secrets(cloud: Cloud) -> None:
     assert "Traceback" not in "\n".join(computer.journal(*_DAEMONS))
 
 
+def test_a_reload_with_a_wrong_configuration_fails_and_says_why_and_the_workers_of_before_go_on(cloud: Cloud) -> None:
+    """It ended the service: gunicorn gives up when a new worker does not start."""
+    computer = cloud.computer
+    wrong = "/etc/cantle/cantle.conf.d/wrong.conf"
+    before = computer.unit("cantle-api.service", "MainPID", "ActiveState")
+    computer.run("tee", wrong, stdin="[api]\nauth = sesame\n")
+    assert computer.run("systemctl", "reload", "cantle-api.service", check=False).status != 0
+    assert any("sesame" in line for line in computer.journal("cantle-api.service"))
+    assert computer.unit("cantle-api.service", "MainPID", "ActiveState") == before
+    assert cloud.call("GET", "/readyz")[0] == 200
+    computer.run("rm", wrong)
+    computer.run("systemctl", "reload", "cantle-api.service")
+
+
 def test_a_wrong_configuration_is_said_in_the_journal_and_what_gunicorn_runs_comes_back_once_it_is_right(
     cloud: Cloud,
 ) -> None:

@@ -104,7 +104,7 @@ def test_systemd_takes_every_unit_where_it_is_at_hand(tmp_path: Path) -> None:
     for unit in [*UNITS, *SOCKETS]:
         text = (DEPLOY / "systemd" / unit).read_text(encoding="utf-8")
         (tmp_path / unit).write_text(
-            re.sub(r"^ExecStart=/usr/bin/\S+", "ExecStart=/bin/true", text, flags=re.MULTILINE)
+            re.sub(r"^(Exec\w+)=/usr/bin/\S+", r"\1=/bin/true", text, flags=re.MULTILINE)
         )
     tool = shutil.which("systemd-analyze")
     if tool is not None:
