@@ -26,7 +26,11 @@ _PG_REFUSED = (
 #: A statement that the driver has prepared: its result has other types now, it is not there, or is there already.
 _PG_STATEMENT_LOST = frozenset({"0A000", "26000", "42P05"})
 _MYSQL_READ_ONLY = frozenset({1290, 1792, 1836})
-
+#: SQLSTATEs of PostgreSQL (beginnings) and error numbers of MariaDB (and its client) that say: too many connections, stopped, cut off.
+_PG_AWAY = ("08", "53300", "57P")
+_MYSQL_AWAY = frozenset(
+    {0, 1040, 1053, 1077, 1152, 1153, 1158, 1159, 1160, 1161, 1203, 1927, 2002, 2003, 2006, 2013, 2055, 4031}
+)
 
 _STATEMENT_LOST = (
     "database-statement-lost",
@@ -77,7 +81,11 @@ def translated(error: DBAPIError, where: str) -> CantleError:
             "database-not-migrated", f"The database {where} lacks our tables; run 'cantle-manage db sync'."
         )
     code, sentence = _STATEMENT_LOST if lost else _AWAY
-    return Unavailable(code, sentence.format(where=where))
+    told = sentence.format(where=where)
+    unknown = (state and not state.startswith(_PG_AWAY)) or (number is not None and number not in _MYSQL_AWAY)
+    if code == "database-away" and unknown:
+        told = f"The database {where} failed with {f'SQLSTATE {state}' if state else f'error {number}'}; its own log says more."
+    return Unavailable(code, told)
 
 
 def unusable_value() -> BadRequest:

@@ -217,6 +217,23 @@ def test_the_errors_of_mariadb_by_number(number: int, code: str) -> None:
     assert "me@db/cantle" in error.message
 
 
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (_MySqlError(2013, "text"), "does not answer"),
+        (_MySqlError(1047, "WSREP has not yet prepared node"), "failed with error 1047; its own log"),
+        (psycopg.errors.AdminShutdown("text"), "does not answer"),
+        (psycopg.OperationalError("the connection is lost"), "does not answer"),
+        (psycopg.errors.DivisionByZero("text"), "failed with SQLSTATE 22012; its own log"),
+    ],
+)
+def test_a_failure_that_is_not_known_is_not_told_as_a_database_that_is_down(failure: Exception, said: str) -> None:
+    """Ten minutes of somebody's search for a network fault."""
+    told = faults.translated(DBAPIError("SELECT", {}, failure), "me@db/cantle")
+    assert (told.code, said in told.message) == ("database-away", True)
+    assert "text" not in told.message
+
+
 @pytest.mark.parametrize("number", [1213, 1205, 1020])
 def test_deadlocks_of_mariadb_are_done_again(number: int) -> None:
     assert faults.is_contention(DBAPIError("UPDATE", {}, _MySqlError(number, "text")))
