@@ -137,7 +137,8 @@ def test_an_intent_without_a_type_takes_the_configured_one_and_none_without_any(
     lab = Lab(tmp_path, EnabledTypes())
     lab.apply(DeviceIntent(T4, 1, Mode.MDEV))
     assert lab.intents.unready[T4][0] == "mdev-type-not-chosen"
-    assert "name one: cantle device set-mode 0000:af:00.0 mdev --type TYPE" in str(lab.intents.unready[T4])
+    assert "name one of those in 'cantle device show 0000:af:00.0'" in lab.intents.unready[T4][1]
+    assert "cantle device set-mode 0000:af:00.0 mdev --type TYPE" in str(lab.intents.unready[T4])
     lab.apply(cut("0000:00:02.0", "i915-GVTg_V5_4"), DeviceIntent(T4, 2, Mode.MDEV, {"0000:af:00.4": "nvidia-223"}))
     assert lab.intents.unready[T4][0] == "mode-not-possible"
     assert INTEGRATED in lab.intents.in_force
