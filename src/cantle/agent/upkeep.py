@@ -79,6 +79,7 @@ class Upkeep(Alone):
         self._believes = False
         #: What there is to say of units that are lent, by uuid.
         self._remarks: dict[str, Remark] = {}
+        self._blind: str | None = None
 
     def when_cleaning(self, tell: Callable[[str], object]) -> None:
         """Let ``tell`` know the uuid of each unit whose cleaning begins: nobody holds it any more."""
@@ -338,8 +339,11 @@ class Upkeep(Alone):
         try:
             seen = guests.look(units, domains(self._root), self.memory.guests)
         except CantleError as error:
-            _log.warning("%s: who has what is lent cannot be found out: %s", self._hostname, error)
+            if self._blind != str(error):  # looked again soon, and told when it is something else
+                _log.warning("%s: who has what is lent cannot be found out: %s", self._hostname, error)
+            self._blind = str(error)
             return False
+        self._blind = None
         stopped = guests.stopped(self._root, units, self._remarks)
         self._remarks = {**stopped.remarks, **seen.remarks}
         self._memory.keep(msgspec.structs.replace(self.memory, guests=seen.guests))

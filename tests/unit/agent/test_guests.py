@@ -165,10 +165,19 @@ def test_a_container_that_does_not_run_is_not_taken_for_running_because_its_moni
     assert guests.stopped(containers, LENT, before.remarks) == guests.Stopped({}, unknown=False)
 
 
-def test_guests_that_could_not_be_looked_at_are_to_be_looked_at_again(life: Life) -> None:
+def test_guests_that_could_not_be_looked_at_are_to_be_looked_at_again_and_that_is_told_once_each_time(
+    life: Life, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An agent that may not read libvirt's files said so four times in six seconds."""
     assert life.upkeep.look_at_guests()
     place = Path(life.root.path, RUNNING)
-    place.unlink()
-    place.mkdir()
-    assert not life.upkeep.look_at_guests()
-    assert {one.code for one in life.settle().values()} == {None}
+    for times in (1, 2):
+        place.unlink()
+        place.mkdir()
+        assert not life.upkeep.look_at_guests()
+        assert {one.code for one in life.settle().values()} == {None}
+        assert not life.upkeep.look_at_guests()
+        assert caplog.text.count("who has what is lent cannot be found out") == times
+        place.rmdir()
+        guest(life, running=BOTH, defined=BOTH)
+        assert life.upkeep.look_at_guests()
