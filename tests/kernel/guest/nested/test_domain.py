@@ -37,14 +37,14 @@ def test_leases_of_a_guest_that_is_off_are_on_its_bus_when_the_last_one_starts_i
 def test_what_is_given_back_leaves_the_running_guest_and_what_is_lent_enters_it(world: World, vm: Domain) -> None:
     world.give_back(LEASES["serial"])
     assert sysfs.mdevs() == set(handles(LEASES["slice"]))
-    vm.until_it_sees({GPU: 2, PORT: 0}, 90)
+    vm.until_it_sees({GPU: 2, PORT: 0})
     lend("serial", vm)
-    vm.until_it_sees({GPU: 2, PORT: 1}, 90)
+    vm.until_it_sees({GPU: 2, PORT: 1})
     world.give_back(LEASES["second"])
     assert sysfs.driver(CARD) == "nvidia"
-    vm.until_it_sees({GPU: 1, PORT: 1}, 90)
+    vm.until_it_sees({GPU: 1, PORT: 1})
     lend("second", vm)
-    vm.until_it_sees({GPU: 2, PORT: 1}, 90)
+    vm.until_it_sees({GPU: 2, PORT: 1})
 
 
 def test_a_guest_that_does_not_let_go_keeps_the_unit_until_it_does_and_the_lease_says_so(
@@ -62,7 +62,7 @@ def test_a_guest_that_does_not_let_go_keeps_the_unit_until_it_does_and_the_lease
     virsh("resume", vm.name)
     world.wait_for(lease, "released")
     assert unit not in sysfs.mdevs()
-    vm.until_it_sees({GPU: 2, PORT: 0}, 90)
+    vm.until_it_sees({GPU: 2, PORT: 0})
     lend("serial", vm)
 
 

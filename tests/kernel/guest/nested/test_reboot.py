@@ -44,5 +44,5 @@ def test_all_of_it_is_given_back_by_the_running_guest(world: World, vm: Domain) 
         world.release(lease)
     for lease in lent.values():
         world.wait_for(lease, "released")
-    vm.until_it_sees({GPU: 0, PORT: 0}, 90)
+    vm.until_it_sees({GPU: 0, PORT: 0})
     assert (sysfs.mdevs(), sysfs.driver(CARD)) == (set(), "nvidia")
