@@ -25,6 +25,9 @@ _READY = PLACE / ".unpacked"
 #: Where the daemon keeps its files: in a mount namespace of the test, which has laid a directory of its own there.
 HOME = Path("/var/lib/lxd")
 
+#: Where it runs from there: liblxc calls it by this path, unquoted, so with a space in it, as a checkout may have, nothing would stop.
+PROGRAM = HOME / ".program"
+
 _METADATA = b"architecture: x86_64\ncreation_date: 1700000000\nproperties: {description: busybox}\n"
 _OPEN = "if [ -c {0} ] && (exec 3<>{0}); then echo opened; else echo refused; fi"
 
@@ -32,6 +35,9 @@ _LAID = """
 set -e
 mkdir -p /var/lib/lxd
 mount --bind "$0" /var/lib/lxd
+mkdir /var/lib/lxd/.program
+mount --bind "$1" /var/lib/lxd/.program
+shift
 exec "$@"
 """
 
@@ -47,7 +53,7 @@ def install() -> None:
 
 def laid(directory: Path, argv: list[str]) -> list[str]:
     """The command that runs this one where the directory is the daemon's. It needs a mount namespace of its own around it."""
-    return ["sh", "-c", _LAID, str(directory), *argv]
+    return ["sh", "-c", _LAID, str(directory), str(PLACE), *argv]
 
 
 class Lxd:
@@ -61,11 +67,11 @@ class Lxd:
             **os.environ,
             "LXD_DIR": str(HOME),
             "HOME": str(directory),  # where its client keeps what it knows
-            "LD_LIBRARY_PATH": str(PLACE / "usr/lib" / f"{os.uname().machine}-linux-gnu"),
-            "PATH": f"{PLACE / 'usr/bin'}:{os.environ['PATH']}",
+            "LD_LIBRARY_PATH": str(PROGRAM / "usr/lib" / f"{os.uname().machine}-linux-gnu"),
+            "PATH": f"{PROGRAM / 'usr/bin'}:{os.environ['PATH']}",
         }
         self._directory = directory
-        self._service = Service("lxd", [str(PLACE / "usr/bin/lxd"), "--group", "root"], directory, env=self._env)
+        self._service = Service("lxd", [str(PROGRAM / "usr/bin/lxd"), "--group", "root"], directory, env=self._env)
 
     def start(self) -> None:
         """Until it answers, with the image ``lab``."""
@@ -82,7 +88,7 @@ class Lxd:
 
     def run(self, *words: str, check: bool = True) -> str:
         """What its client prints."""
-        argv = [str(PLACE / "usr/bin/lxc"), *words]
+        argv = [str(PROGRAM / "usr/bin/lxc"), *words]
         done = subprocess.run(
             argv, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=self._env, timeout=60
         )
